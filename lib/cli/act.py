@@ -26,7 +26,7 @@ from lib.answers.explain import ExplainAnswer
 from lib.answers.files import FilesAnswer
 from lib.answers.hardware import ListedHardware
 from lib.catalog import Catalog, PriceState, load
-from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say
+from lib.cli.outcome import DONE, FAILED, INTERRUPTED, NotConfirmed, end_command, print_answer, say, write_line
 from lib.errors import BadArgument, NotSignedIn
 from lib.hub.prices import PriceFeed
 from lib.present.cards import old_prices, own_text
@@ -34,6 +34,7 @@ from lib.present.numbers import gib, tokens_per_s, usd, usd_per_hour, usd_per_mo
 from lib.present.sentences import sentence, to_json
 from lib.present.setup_files import write_setup
 from lib.present.space_cards import KIND_WORDS, stop_effect
+from lib.present.wording import load_wording, write_text
 from lib.provenance import Statement
 from lib.service.account_overview import check_resource_name
 from lib.service.app import Services
@@ -85,9 +86,9 @@ def carry_out(space: str, action: str, act: Act, *, planned: Mapping[str, Any], 
     for line in preview_lines(preview):
         say(line)
     price = preview.confirm_usd_per_hour
-    _confirm(f"Do it, for {usd(price)} an hour and replica?" if price else "Do it?", yes=yes)
+    _confirm(write_line("acting", "confirm_price" if price else "confirm", price=usd(price or 0)), yes=yes)
     done = act(services, preview, token)
-    say(f"Sent. {done.stage_message}")
+    say(write_line("acting", "sent", stage=done.stage_message))
     for line in note_lines(caveat for caveat in done.caveats if caveat not in preview.caveats):
         say(line)
     hardware = (done.after.hardware if isinstance(done, spaces.SwitchAnswer) else "") or ""
@@ -108,7 +109,7 @@ def _confirm(question: str, *, yes: bool) -> None:
     if not _terminal():
         raise NotConfirmed("Nothing was changed: this is not a terminal, so nobody can confirm. Read the price above and add --yes.")
     if not click.confirm(question, default=False, err=True):
-        raise NotConfirmed("Not confirmed: nothing was changed.")
+        raise NotConfirmed(write_line("acting", "not_confirmed"))
 
 
 def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
@@ -123,14 +124,14 @@ def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
 
 def watch_stages(services: Services, space: str, hardware: str, token: str | None) -> tuple[spaces.SpaceProgress | None, int]:
     """Show the stages until the Space rests; Ctrl-C ends the watching, and nothing else."""
-    say("Watching. Ctrl-C stops the watching; what was asked for goes on.")
+    say(write_line("acting", "watching"))
     last: spaces.SpaceProgress | None = None
     try:
         with closing(services[watch_space](space, token=token, hardware=hardware)) as stages:  # type: ignore[type-var]
             for last in stages:
                 say(progress_line(last))
     except KeyboardInterrupt:
-        say(f"\nNo longer watching. The Space goes on as asked: `python scripts/manage_space.py status {space}` tells how it stands.")
+        say(write_line("acting", "unwatched", space=space))
         return last, INTERRUPTED
     return last, DONE if last is not None and last.arrived else FAILED
 
@@ -223,8 +224,8 @@ def rate(entry: Priced) -> str:
 def _price(entry: Priced) -> str:
     """As `rate`, with $0 in figures."""
     if entry.usd_per_hour is None or entry.usd_per_month is None:
-        return "a price that is not known here"
-    return f"{usd(entry.usd_per_hour)} an hour ({usd(entry.usd_per_month)} a month of 30 days around the clock)"
+        return write_text("cards", "prices", "unknown")
+    return write_line("prices", "rate", hourly=usd(entry.usd_per_hour), monthly=usd(entry.usd_per_month))
 
 
 def sleep_words(after_s: int | None) -> str:
@@ -239,20 +240,20 @@ def preview_lines(preview: spaces.ActionPreview) -> list[str]:
     before, after = preview.before, preview.after
     lines = [f"{preview.space}: {preview.stage_message} Now on {before.hardware or 'no hardware'}, {rate(before)}."]
     if preview.action == "switch":
-        each = f", for each of {preview.replicas} replicas" if preview.replicas > 1 else ""
+        each = write_line("prices", "each", replicas=preview.replicas) if preview.replicas > 1 else ""
         lines.append(f"{after.hardware} ({after.name}) costs {_price(after)}{each}.")
     lines += preview.effects
     change, monthly = preview.change_usd_per_hour, preview.change_usd_per_month
     if change and monthly:
         more = "more" if change > 0 else "less"
-        lines.append(f"That is {usd(abs(change))} an hour {more} ({usd(abs(monthly))} a month), if it runs around the clock.")
+        lines.append(write_line("prices", more, hourly=usd(abs(change)), monthly=usd(abs(monthly))))
     lines += note_lines(preview.caveats)
     return [*lines, prices_line(preview.prices)]
 
 
 def prices_line(prices: PriceState) -> str:
     """Which prices these are, and how old."""
-    line = f"Prices: {'the platform now' if prices.basis == 'live' else 'bundled with this program'}, {prices.checked}."
+    line = write_line("prices", "live" if prices.basis == "live" else "bundled", checked=prices.checked)
     return f"{line} {old_prices(prices)}".rstrip()
 
 
@@ -269,13 +270,15 @@ def action_lines(done: spaces.ActionAnswer, last: spaces.SpaceProgress | None) -
     state = last or done
     on = state.hardware or state.requested_hardware or "no hardware"
     line = f"{done.space}: {state.stage} on {on}, {rate(state)}; sleeps: {sleep_words(state.sleep_time_s)}."
-    return line if last is None or last.arrived else f"{line}\nIt does not run on what was asked for yet. {last.error or ''}".rstrip()
+    if last is None or last.arrived:
+        return line
+    return "\n".join((line, write_line("acting", "not_running", error=last.error or "").rstrip()))
 
 
 def status_text(status: spaces.SpaceStatus) -> str:
     """State of a Space, its hardware, and the price."""
     changing = f" → {status.requested_hardware}" if status.changing else ""
-    billed = {True: "billed now", False: "not billed now", None: "whether it is billed is not known"}[status.billed_now]
+    billed = {True: "billed now", False: "not billed now", None: write_line("prices", "billed_unknown")}[status.billed_now]
     rows = [
         ("stage", f"{status.stage}: {status.stage_message}"),
         ("hardware", f"{status.hardware or status.requested_hardware or 'none'} {status.hardware_name or ''}".rstrip() + changing),
@@ -306,7 +309,7 @@ def tiers_text(hardware: Sequence[ListedHardware]) -> str:
         for row in hardware
     ]
     lines = table(("tier", "hardware", "GPU memory", "vCPU", "RAM", "USD/hour", "USD/month"), rows, right=5)
-    return "\n".join([*lines, "A month is 30 days around the clock. ZeroGPU is free within each visitor's daily quota."])
+    return "\n".join([*lines, write_line("prices", "month")])
 
 
 def _place(entry: Entry) -> tuple[str, ...]:
@@ -332,15 +335,15 @@ def recommendation_text(answer: Recommendation, asked: str) -> str:
     named = answer.model or ("Pasted config.json" if asked.lstrip().startswith("{") else asked.strip() or "No model")
     lines = [f"{named}: {answer.task}"]
     if answer.pick is None:
-        lines.append("No hardware of these platforms does it.")
+        lines.append(write_line("answers", "none"))
         lines += [f"  {row.hardware}: {sentence(row.reason)}" for row in answer.rejected]
     else:
         pick = answer.pick
         lines += [f"Pick: {pick.hardware} ({pick.name})", *(f"  - {sentence(reason)}" for reason in pick.reasons), ""]
         lines += table(_PLACE, [_place(entry) for entry in answer.ranked[:_MOST_ALTERNATIVES]], right=4)
         left = len(answer.ranked) - _MOST_ALTERNATIVES
-        more = f"{left} more would do it too; " if left > 0 else ""
-        lines.append(f"{more}{len(answer.rejected)} are rejected (--json names each with its reason).")
+        more = write_line("answers", "more", more=left) if left > 0 else ""
+        lines.append(more + write_line("answers", "rejected", rejected=len(answer.rejected)))
     if answer.own is not None:
         lines.append(own_text(answer.own))
     notes = note_lines((*answer.notes, *answer.caveats))
@@ -350,16 +353,18 @@ def recommendation_text(answer: Recommendation, asked: str) -> str:
 def _saving(usd_per_month: Decimal | None) -> str:
     if not usd_per_month:
         return ""
-    return f" It saves {usd(usd_per_month)} a month." if usd_per_month > 0 else f" It costs {usd(-usd_per_month)} a month more."
+    return write_line("answers", "saves" if usd_per_month > 0 else "costs", monthly=usd(abs(usd_per_month)))
 
 
 def right_size_text(answer: spaces.RightSizeAnswer) -> str:
     """The recommendation beside the current tier."""
     current, pick, saving = answer.current, answer.pick, answer.saving_usd_per_month
-    words = {"stay": "Stay", "move": f"Move to {pick.hardware if pick else ''}", "none": "Nothing on these platforms does it"}
+    code = "nothing" if answer.decision == "none" else answer.decision
+    decision = write_line("answers", code, hardware=pick.hardware if pick else "")
+    hardware, model = current.hardware or "no hardware", answer.model or "no model"
     lines = [
-        f"{answer.space} runs on {current.hardware or 'no hardware'}; judged for {answer.model or 'no model'}.",
-        f"{words[answer.decision]}.{_saving(saving) if answer.decision == 'move' else ''}",
+        write_line("answers", "runs_on", space=answer.space, hardware=hardware, model=model),
+        decision + (_saving(saving) if answer.decision == "move" else ""),
         *(f"  - {sentence(reason)}" for reason in answer.reasons),
     ]
     if answer.ranked:
@@ -383,7 +388,8 @@ def account_text(answer: spaces.AccountOverview) -> str:
         for row in answer.resources
     ]
     lines = table(("kind", "name", "hardware", "stage", "when idle", "USD/hour now", "USD/month"), rows, right=2)
-    total = f"{answer.owner}: {usd(answer.usd_per_hour)} an hour now, {usd(answer.usd_per_month)} a month of 30 days without Jobs."
+    sums = {"hourly": usd(answer.usd_per_hour), "monthly": usd(answer.usd_per_month)}
+    total = write_line("prices", "account", owner=answer.owner, **sums)
     refused = [f"{KIND_WORDS[one.kind]}s are not listed: {one.message}" for one in answer.not_listed]
     notes = note_lines(answer.caveats)
     return "\n".join([*lines, total, *refused, *notes, prices_line(answer.prices)])
@@ -391,9 +397,9 @@ def account_text(answer: spaces.AccountOverview) -> str:
 
 def explanation_text(answer: ExplainAnswer) -> str:
     """An answer of `/explain` for a terminal."""
-    lines = [answer.cause] if answer.recognised else ["No known message is in this text."]
+    lines = [answer.cause] if answer.recognised else [load_wording("explain")["unknown"]]
     if answer.recognised and not answer.certain:
-        lines.append("(likely; the text alone does not prove it)")
+        lines.append(write_line("answers", "likely"))
     lines += [f"  {line}" for line in answer.arithmetic]
     for step in answer.next_steps:
         tier = f"  [{step.hardware}: {usd_per_hour(step.usd_per_hour)}]" if step.hardware else ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from lib.cli.fleet import fleet
-from lib.cli.outcome import DONE, MEANINGS, end_command, guard_command, print_answer, say
+from lib.cli.outcome import DONE, MEANINGS, end_command, guard_command, print_answer, say, write_line
 
 if TYPE_CHECKING:
     from lib.request.fields import Argument  # which imports pydantic
@@ -345,7 +345,7 @@ def right_size(*, space_id: str, as_json: bool, **arguments: Any) -> None:
         right_size_text,
     )
 
-    say(f"Looking at {space_id}, and at its models ...")  # one that is not bundled takes some seconds to build
+    say(write_line("answers", "checking", space=space_id))  # one that is not bundled takes some seconds to build
     answer = open_services().right_size(space_id, **arguments, token=login())
     print_answer(answer, right_size_text(answer), as_json=as_json)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lib.cli.outcome import INTERRUPTED, end_command, guard_command, print_answer, say
+from lib.cli.outcome import INTERRUPTED, end_command, guard_command, print_answer, say, write_line
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -98,7 +98,7 @@ def run_to_dataset(source: str, name: str, **options: Any) -> dict[str, Any]:
     dataset.put(out, state)
     out.unlink()
     kind = "private" if state.private else "public"
-    return told | {"path": dataset.url, "message": f"The answers are in the {kind} dataset {dataset.url}."}
+    return told | {"path": dataset.url, "message": write_line("fleet", "in_dataset", kind=kind, url=dataset.url)}
 
 
 def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: Any) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: An
 
     output = Output(out)
     if output.complete:
-        return {"path": str(out), "rows": 0, "found": 0, "message": f"{out} is complete already. Remove it to ask again."}
+        return {"path": str(out), "rows": 0, "found": 0, "message": write_line("fleet", "complete", path=out)}
     total = 0 if owner else sum(1 for _ in read_rows(source))  # what cannot be read is refused before anything is written
     with output:
         if owner is not None:
@@ -139,13 +139,13 @@ def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: An
             try:
                 started = _answer(missing(), output, catalog, bar.update, **options)
             except KeyboardInterrupt:
-                say(f"\nStopped. What is answered stays in {output.parts}; the same command goes on from there.")
+                say(write_line("fleet", "stopped", folder=output.parts))
                 end_command(INTERRUPTED)
         if not started:
-            return {"path": str(out), "rows": 0, "found": found, "message": f"{out} is not written yet."}
+            return {"path": str(out), "rows": 0, "found": found, "message": write_line("fleet", "unwritten", path=out)}
         # Join all parts into one file.
         rows = output.join()
-    message = f"{rows:,} rows are in {out}" + (f"; {found:,} of them were there from an earlier run." if found else ".")
+    message = write_line("fleet", "rows_found" if found else "rows", rows=rows, path=out, found=found)
     return {"path": str(out), "rows": rows, "found": found, "message": message}
 
 

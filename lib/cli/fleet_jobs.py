@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lib.cli.act import require_login
 from lib.cli.job_runs import at_most, confirm, end_jobs, follow_job
-from lib.cli.outcome import NotConfirmed, say
+from lib.cli.outcome import NotConfirmed, say, write_line
 from lib.errors import AgainstRules, BadArgument, HubGarbage, LiveError
 from lib.hub.jobs import BucketFolder, Jobs, SubmittedJob
 from lib.service.fleet_files import FleetPart, Output, part_name
@@ -71,21 +71,22 @@ def run_on_jobs(
     shards, plan = deal_shards(parts, options.count), options.plan
     check_timeout(shards, plan)
     bound = at_most(together_usd(shards, plan))
-    often = f", each time ({options.schedule})" if options.schedule else ""
-    say(f"{rows:,} rows in {len(shards)} job(s) on {plan.offer.id}, {plan.usd_per_hour:.2f} USD an hour each ({options.prices}).")
-    say(f"Together at most {bound} USD{often}: each job's whole time-out of {plan.timeout_s:,} s. Parts that a job leaves are given to a")
-    say(f"second one, so {at_most(together_usd(shards, plan) * ROUNDS)} USD is the bound of both rounds.")
+    often = write_line("jobs", "often", schedule=options.schedule) if options.schedule else ""
+    words = {"rows": rows, "jobs": len(shards), "flavor": plan.offer.id, "hourly": plan.usd_per_hour, "prices": options.prices}
+    say(write_line("jobs", "plan", **words))
+    both = at_most(together_usd(shards, plan) * ROUNDS)
+    say(write_line("jobs", "bound", bound=bound, often=often, timeout_s=plan.timeout_s, both=both))
     if not options.go:
-        say("Nothing was started. Add --go to start these jobs.")
+        say(write_line("jobs", "not_started"))
         return False
     # Ask for consent.
     token = require_login("start jobs")
-    if not options.yes and not confirm(f"Start {len(shards)} job(s) for at most {bound} USD{often}?"):
+    if not options.yes and not confirm(write_line("jobs", "confirm", jobs=len(shards), bound=bound, often=often)):
         raise NotConfirmed("Not confirmed: nothing was started.")
     # Upload the questions; a schedule ends here.
     jobs = connect(token)
     folder = job_folder(jobs.open_bucket(options.bucket), parts)
-    say(f"Questions and answers are in the bucket {folder.bucket}, folder {folder.path}.")
+    say(write_line("jobs", "folder", bucket=folder.bucket, path=folder.path))
     if options.schedule:
         _schedule(shards, folder, options, jobs)
         return False
@@ -116,7 +117,7 @@ def _run_round(shards: Sequence[Shard], folder: BucketFolder, output: Output, jo
                 file.write_text(shard_script(shard), encoding="utf-8")
                 running.append((name, jobs.start(file, flavor=plan.offer.id, timeout_s=plan.timeout_s, folder=folder)))
             (output.parts / _STARTED).write_text(json.dumps([asdict(job) for _, job in running]), encoding="utf-8")
-            say(f"{name}: started, {running[-1][1].url}")
+            say(write_line("jobs", "started", name=name, url=running[-1][1].url))
         while running:
             name, job = running[0]
             follow_job(job, name, jobs, plan.timeout_s)
@@ -133,7 +134,7 @@ def _follow_earlier(output: Output, jobs: Jobs, plan: JobPlan) -> None:
         return
     for one in json.loads(started.read_text(encoding="utf-8")):
         job = SubmittedJob(**one)
-        say(f"{job.id}: started by an earlier command, {job.url}")
+        say(write_line("jobs", "started_earlier", name=job.id, url=job.url))
         follow_job(job, job.id, jobs, plan.timeout_s)
     started.unlink()
 
@@ -167,4 +168,4 @@ def _schedule(shards: Sequence[Shard], folder: BucketFolder, options: JobOptions
             name = jobs.schedule(
                 file, flavor=options.plan.offer.id, timeout_s=options.plan.timeout_s, schedule=options.schedule or "", folder=folder
             )
-        say(f"Scheduled ({options.schedule}): {name}. Each run writes into a folder of its day. `hf jobs scheduled delete {name}` ends it.")
+        say(write_line("jobs", "scheduled", schedule=options.schedule, name=name))

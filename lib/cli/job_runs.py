@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lib.cli.outcome import say
+from lib.cli.outcome import say, write_line
 from lib.errors import AdvisorError, TooLong
 from lib.hub.jobs import COMPLETED_STAGE
 
@@ -43,10 +43,10 @@ def follow_job(job: SubmittedJob, name: str, jobs: Jobs, timeout_s: int) -> list
     except TooLong as late:
         say(f"{name}: {late}")
         jobs.cancel(job)
-        say(f"{name}: the job was ended.")
+        say(write_line("jobs", "ended", name=name, id=job.id))
     state = jobs.look(job)
     if state.stage != COMPLETED_STAGE:
-        say(f"{name}: the job ended as {state.stage} {state.message}")
+        say(write_line("jobs", "ended_as", name=name, stage=state.stage, message=state.message))
         for line in lines[-_LAST_LINES:]:
             say("    " + "".join(c if c.isprintable() else " " for c in line[:200]))
     return lines
@@ -57,6 +57,6 @@ def end_jobs(running: Iterable[tuple[str, SubmittedJob]], jobs: Jobs) -> None:
     for name, job in running:
         try:
             jobs.cancel(job)
-            say(f"{name}: the job {job.id} was ended.")
+            say(write_line("jobs", "ended", name=name, id=job.id))
         except AdvisorError as refusal:
-            say(f"{name}: the job {job.id} may still run and cost; end it on {job.url}. {refusal}")
+            say(write_line("jobs", "may_run", name=name, id=job.id, url=job.url, refusal=refusal))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, NoReturn
 
 import click
 
 from lib import errors
+from lib.present.wording import write_text
 
 DONE, REFUSED, USAGE, NOT_PERMITTED, PAYMENT, NOT_FOUND, UNREACHABLE, NOT_CONFIRMED, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 130
 MEANINGS = {
@@ -52,6 +53,10 @@ class NotConfirmed(errors.AdvisorError):
     """The user answered no, or there was no terminal to ask on."""
 
     code = "not_confirmed"
+
+
+write_line = partial(write_text, "command_line")
+"""A sentence of the commands, by its group and code in command_line.yaml, with its values."""
 
 
 def status_of(error: errors.AdvisorError) -> int:
@@ -101,12 +106,10 @@ def guard_command(command: Callable[..., None]) -> Callable[..., None]:
             _print_refusal(error.code, name_commands(str(error)), as_json=as_json)
             end_command(status_of(error))
         except click.Abort:
-            _print_refusal(NotConfirmed.code, "Not confirmed: nothing was changed.", as_json=as_json)
+            _print_refusal(NotConfirmed.code, write_line("acting", "not_confirmed"), as_json=as_json)
             end_command(NOT_CONFIRMED)
         except KeyboardInterrupt:
-            _print_refusal(
-                "interrupted", "Interrupted. What had been sent to the Hub goes on: `status` tells how the Space stands.", as_json=as_json
-            )
+            _print_refusal("interrupted", write_line("acting", "interrupted"), as_json=as_json)
             end_command(INTERRUPTED)
         except BrokenPipeError:  # the reader of a pipe left, as `head` does
             sys.stderr.close()

@@ -45,6 +45,7 @@ from lib.live.device import IMPORT_LOCK, Device, Size, current_device
 from lib.live.device_queue import WAIT_S, hardware
 from lib.live.process import CudaGauge, HostGauge
 from lib.live.zerogpu import gpu_task, size_for, start_seconds
+from lib.present.wording import write_text
 
 Role = Literal["user", "assistant"]
 
@@ -348,7 +349,7 @@ class Conversations:
             yield loaded, current_device(self._catalog(), self.size())
             return
         load: Future[tuple[LoadedModel, Device]] = Future()
-        notes: list[Note] = ["Looking at the device."]
+        notes: list[Note] = [write_text("live", "waiting", "device")]
         threading.Thread(target=self._load, args=(load, notes.append), daemon=True, name="load").start()
         began = time.monotonic()
         while not load.done():
@@ -375,8 +376,7 @@ class Conversations:
         while not device.acquire(LIFE_S):
             if time.monotonic() > until:
                 raise NoGpuFree("Others kept the device busy for two minutes, and your message was not read. Next: try again in a minute.")
-            note = "The device answers another message or measures something; your message waits for its turn."
-            yield AnswerPiece(stage="waiting", note=note)
+            yield AnswerPiece(stage="waiting", note=write_text("live", "waiting", "turn"))
         try:
             with closing(self._answer(ids, limit, temperature, seconds)) as pieces:
                 yield from pieces

@@ -31,6 +31,7 @@ from lib.errors import AdvisorError, LiveError, ModelNotAtHand, quote_value
 from lib.live.device import IMPORT_LOCK, Device, current_device, on_zero_gpu
 from lib.live.zerogpu import translate_failure
 from lib.precision import TORCH_DTYPES
+from lib.present.wording import write_text
 from lib.units import GIB
 
 Note = str | Callable[[], str]
@@ -112,7 +113,7 @@ def _download(repository: str, revision: str | None, name: str, tell: NoteListen
     from httpx2 import HTTPError  # noqa: PLC0415
     from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415
 
-    tell(f"Asking the Hub for {name}.")
+    tell(write_text("live", "waiting", "asking_hub", model=name))
     try:
         info = HfApi(token=False).model_info(repository, revision=revision, files_metadata=True, timeout=_LOOK_S)
         files = choose_files({file.rfilename: file.size or 0 for file in info.siblings or ()})
@@ -157,7 +158,7 @@ def _progress(repository: str, name: str, total: int) -> Callable[[], str]:
             except OSError:  # renamed between the listing and the look
                 continue
 
-    return lambda: f"Fetching {name}: {min(sum(sizes()), total) / 1e6:,.0f} of {total / 1e6:,.0f} MB."
+    return lambda: write_text("live", "waiting", "fetching", model=name, done=min(sum(sizes()), total) / 1e6, total=total / 1e6)
 
 
 def _fetch_refusal(name: str, error: Exception) -> ModelNotAtHand:
@@ -290,7 +291,7 @@ def load(reference: str, device: Device, tell: NoteListener) -> LoadedModel:
             f"{name} needs about {need / GIB:.1f} GiB as {precision} and {device.name} has {device.free_bytes / GIB:.1f} GiB free. "
             "Next: a tier with more memory, or DEMO_MODEL set to a smaller model."
         )
-    tell(f"Reading {name} into the memory of {device.name}.")
+    tell(write_text("live", "waiting", "loading", model=name, device=device.name))
     return load_from_folder(name, folder, device, precision)
 
 

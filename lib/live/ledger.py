@@ -23,6 +23,7 @@ from pathlib import Path
 
 from lib.errors import BadArgument
 from lib.live.measurements import NAMES, OPTIONAL, Measurement, bundled_rows, read_row
+from lib.present.wording import write_text
 
 log = logging.getLogger(__name__)
 
@@ -72,11 +73,12 @@ def ledger_place(environment: Mapping[str, str] = os.environ, is_mount: Callable
     if stated:
         path = Path(stated).expanduser()
         mounted = any(is_mount(folder) for folder in path.absolute().parents if folder != Path("/"))
-        return LedgerPlace(path=path, lasting=mounted or not on_space, words="the file that LEDGER_PATH names")
+        return LedgerPlace(path=path, lasting=mounted or not on_space, words=write_text("live", "ledger", "stated"))
     if is_mount(VOLUME) and os.access(VOLUME, os.W_OK):
-        return LedgerPlace(path=VOLUME / FILE, lasting=True, words="a file on the mounted volume")
+        return LedgerPlace(path=VOLUME / FILE, lasting=True, words=write_text("live", "ledger", "volume"))
     folder = Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return LedgerPlace(path=folder / "spaces-hardware-advisor" / FILE, lasting=not on_space, words="a file in the app's own folder")
+    own = folder / "spaces-hardware-advisor" / FILE
+    return LedgerPlace(path=own, lasting=not on_space, words=write_text("live", "ledger", "own"))
 
 
 class Ledger:
@@ -159,11 +161,11 @@ class Ledger:
         rows, own_rows = len(self.rows()), len(self.own_rows())  # first: reading them may find out what is wrong
         where, lasting, problem = self._where.words, self._where.lasting, self._problem
         if problem is not None:
-            where, lasting = "memory, until the app restarts", False
+            where, lasting = write_text("live", "ledger", "memory"), False
         elif self._late:
-            lasting, problem = False, f"Another program keeps the file locked; rows that wait to be written: {len(self._late)}."
+            lasting, problem = False, write_text("live", "ledger", "locked", rows=len(self._late))
         elif not lasting:
-            where += ", which is lost when the Space restarts (mount a volume and set LEDGER_PATH to keep it)"
+            where = write_text("live", "ledger", "lost", place=where)
         return LedgerStatus(place=where, lasting=lasting, rows=rows, own_rows=own_rows, problem=problem)
 
     def close(self) -> None:

@@ -31,6 +31,7 @@ from lib.live.device_queue import hardware_turn
 from lib.live.limits import OVERRUN, START_S, RunWork, check_time, estimate_duration, measure_rates
 from lib.live.zerogpu import gpu_task, start_seconds, translate_failure, unknown_failure
 from lib.precision import TORCH_DTYPES
+from lib.present.wording import write_text
 from lib.units import MIB
 
 log = logging.getLogger(__name__)
@@ -155,14 +156,11 @@ class ComparedRate:
 
 def _speed(rate: ComparedRate) -> str:
     if rate.measured is None:
-        return "Nothing is decoded by this model: the first figure is the whole pass."
+        return write_text("live", "verdict", "not_decoded")
     if rate.inside is None or rate.predicted is None:
-        return f"Decoding: {rate.measured:,.1f} tokens/s, nothing predicted for this device."
-    where = "inside" if rate.inside else "outside"
-    return (
-        f"Decoding: {rate.measured:,.1f} tokens/s, {where} the predicted range of {rate.low:,.1f} to {rate.high:,.1f} "
-        f"({rate.predicted:,.1f} expected)."
-    )
+        return write_text("live", "verdict", "not_predicted", measured=rate.measured)
+    where, predicted = "inside" if rate.inside else "outside", rate.predicted
+    return write_text("live", "verdict", "decoded", measured=rate.measured, where=where, low=rate.low, high=rate.high, predicted=predicted)
 
 
 def judge_prediction(
@@ -185,24 +183,21 @@ def judge_prediction(
         first_token_error: predicted / measured - 1 of the time to the first token.
     """
     if floor_tokens_per_s is not None and rate.measured is not None and rate.measured > floor_tokens_per_s:
-        sentence = (
-            f"{rate.measured:,.1f} tokens/s is more than the {floor_tokens_per_s:,.1f} that the device's memory bandwidth allows when "
-            "every step reads the weights: the clock, not the device, is wrong, and this measurement counts for nothing."
-        )
-        return "invalid", sentence
+        return "invalid", write_text("live", "verdict", "impossible", measured=rate.measured, floor=floor_tokens_per_s)
     error, apart = predicted / max(1, measured) - 1, abs(predicted - measured)
     close = abs(error) <= MEMORY_WITHIN
     unclear = not close and apart <= resolution
-    memory = f"Memory: predicted {abs(error):.1%} {'more' if error > 0 else 'less'} than was measured"
-    if close:
-        memory += f", inside the promised {MEMORY_WITHIN:.0%}"
-    if unclear:
-        memory += f"; the {apart / MIB:,.1f} MiB between them are below what can be told apart here ({resolution / MIB:,.0f} MiB)"
+    memory = write_text(
+        "live", "verdict", "memory", error=abs(error), direction="more" if error > 0 else "less",
+        close=write_text("live", "verdict", "close", promised=MEMORY_WITHIN) if close else "",
+        unclear=write_text("live", "verdict", "unclear", apart=apart / MIB, resolution=resolution / MIB) if unclear else "",
+    )  # fmt: skip
     rate_error = rate.predicted / rate.measured - 1 if rate.predicted and rate.measured else None
     errors = (("decoding", rate_error), ("the first token", first_token_error))
     off = [name for name, ratio in errors if ratio is not None and not 1 / FACTOR < ratio + 1 < FACTOR]
     code: Code = "memory_off" if not close and not unclear else "speed_off" if rate.inside is False or off else "confirmed"
-    return code, f"{memory}. {_speed(rate)}" + (f" Wrong by a factor of two or more: {' and '.join(off)}." if off else "")
+    wrong = [write_text("live", "verdict", "wrong", figures=" and ".join(off))] if off else []
+    return code, " ".join([memory, _speed(rate), *wrong])
 
 
 FACTOR = 1.95

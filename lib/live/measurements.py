@@ -33,6 +33,7 @@ from pydantic.dataclasses import dataclass as checked
 from lib.catalog.rows import DATA
 from lib.errors import BadArgument, BadCatalog
 from lib.live.process import scratch_folder
+from lib.present.wording import write_text
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec
@@ -262,11 +263,11 @@ class DatasetPush:
     def status(self) -> str:
         """In words: off, on, or the problem."""
         if self._dataset is None:
-            return "Rows are not copied anywhere (the owner can set LEDGER_DATASET to a dataset of theirs)."
+            return write_text("live", "copies", "off")
         problem = self._problem or _failure_of(self._scheduler)
         if problem:
-            return f"Rows should be copied to the dataset {self._dataset}, but {problem}. They stay in the ledger."
-        return f"New rows are copied to the dataset {self._dataset} every {EVERY_MINUTES} minutes."
+            return write_text("live", "copies", "failing", dataset=self._dataset, problem=problem)
+        return write_text("live", "copies", "on", dataset=self._dataset, minutes=EVERY_MINUTES)
 
     def wait(self, seconds: float) -> None:
         """Until rows that were added are in the file, at most so long."""
@@ -287,7 +288,7 @@ class DatasetPush:
                 self._problem = None
             except Exception as error:  # whatever it is, the measurements stand; the next row tries again
                 log.exception("the ledger's rows could not be handed to the dataset")
-                self._problem = f"that failed ({type(error).__name__}; the log says more)"
+                self._problem = write_text("live", "copies", "failed", error=type(error).__name__)
                 with self._lock:
                     self._waiting = (rows + self._waiting)[-_MOST_WAITING:]
                     self._thread = None
@@ -312,7 +313,7 @@ def _failure_of(scheduler: Scheduler | None) -> str | None:
     last = getattr(scheduler, "last_future", None)
     if last is None or not last.done() or last.cancelled() or last.exception() is None:
         return None
-    return f"the last push failed ({type(last.exception()).__name__}; the log says more)"
+    return write_text("live", "copies", "push_failed", error=type(last.exception()).__name__)
 
 
 def start_push(environment: Mapping[str, str] = os.environ) -> DatasetPush:

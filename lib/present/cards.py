@@ -227,7 +227,6 @@ def pick_card(pick: Entry, model: str, notes: Sequence[Reason] = (), *, has_own:
 
 
 _PICKED = {"picked_balanced", "picked_cheapest", "picked_fastest"}
-NOT_COUNTED = "Nothing to rent; electricity and the purchase are not counted."
 
 
 def own_text(own: OwnHardware) -> str:
@@ -255,7 +254,8 @@ def own_card(own: OwnHardware, links: str = "") -> str:
 
 def own_section(text: str, more: str = "", *, runs: bool) -> str:
     """A sentence about the visitor's own cards, as a card of its own; `more` is markup. Some costs of cards that run it are not counted."""
-    line = f"<p><strong>{escape(text)}</strong></p>" + (f'<p class="quiet">{NOT_COUNTED}</p>' if runs else "")
+    not_counted = f'<p class="quiet">{escape(say("findings", "own", "not_counted"))}</p>' if runs else ""
+    line = f"<p><strong>{escape(text)}</strong></p>{not_counted}"
     return f'<section class="card own" aria-label="Your own hardware">{line}{more}</section>'
 
 

@@ -6,6 +6,7 @@ from lib.answers.memory import CheapestTierEntry, MaximumEntry, SolveAnswer
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import code_blocks, definition_list, escape
 from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, whole
+from lib.present.sentences import say
 
 
 def solve_card(answer: SolveAnswer, model: str) -> str:
@@ -37,12 +38,10 @@ def _server_flags(answer: SolveAnswer) -> str:
     """The flags that start the engine's server with room for the requests, to copy, with the least share of the cards."""
     server, requests = answer.server, f"{whole(answer.concurrency)} × {whole(answer.context_tokens)} tokens"
     if not server.flags:
-        return code_blocks([("The server starts with requests of at most this length", server.shorter_flag)]) if server.shorter_flag else ""
+        return code_blocks([(say("findings", "memory", "shorter"), server.shorter_flag)]) if server.shorter_flag else ""
     least = server.least_gpu_memory_utilization
     share = "" if least is None else f"; least share of the card {least:.2f}"
-    by_size = (
-        [(f"Or set the size of the KV cache: {whole(server.cache_flag_tokens)} tokens", server.cache_flag)] if server.cache_flag else []
-    )
+    by_size = [(say("findings", "memory", "by_size", tokens=server.cache_flag_tokens or 0), server.cache_flag)] if server.cache_flag else []
     return code_blocks([(f"Server flags for {requests}{share}", server.flags), *by_size])
 
 
@@ -60,7 +59,7 @@ def _speed(ttft_s: float | None, decode_tokens_per_s: float | None) -> str:
 
 def _cheapest(tier: CheapestTierEntry | None) -> tuple[str, str]:
     if tier is None:
-        return "–", "No tier meets these limits."
+        return "–", say("findings", "memory", "no_tier")
     what = f"{tier.name}, {PLATFORM_NAMES.get(tier.platform, tier.platform)}: {tier.engine}, {tier.precision}"
     several = f", {tier.replicas} machines" if tier.replicas > 1 else ""
     return f"{usd_per_hour(tier.usd_per_hour)} an hour", f"{what}{several}{_speed(tier.ttft_s, tier.tokens_per_s)}"

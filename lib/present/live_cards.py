@@ -23,6 +23,7 @@ from lib.present.markup import code_blocks, download_link, fold
 from lib.present.numbers import count_words, format_flops, format_seconds, usd_per_hour, whole
 from lib.present.sentences import say, sentence
 from lib.present.tables import hardware_name, show_table
+from lib.present.wording import write_text
 
 if TYPE_CHECKING:
     from lib.advisor.result import Recommendation
@@ -58,8 +59,9 @@ def device_line(device: Device, *, on_space: bool, chat: str = "", quota_per_s: 
     return str(call_macro("live.html.j2", "device", device, who, chat, f"{quota_per_s:g}"))
 
 
-OF_THIS_RUN = '<p class="quiet">This is the memory of this run: its tokens, on this device. The tab Memory counts the whole context.</p>'
-"""Why the figure is another one than that of the tab *Memory*."""
+def run_memory_note() -> str:
+    """The reason why the figure differs from that of the tab *Memory*."""
+    return str(call_macro("live.html.j2", "run_memory"))
 
 
 def progress_line(note: str, steps: int = 0, total: int = 0) -> str:
@@ -106,17 +108,10 @@ def stopped_line(what: str) -> str:
     return str(call_macro("live.html.j2", "stopped", what))
 
 
-_PEAK_OF = {
-    "allocator": "counted by torch's allocator",
-    "weights_and_growth": "weights as loaded and what the process grew by",
-}
-_STOPPED = {"end": "the model was done", "limit": "the longest answer was reached", "stopped": "its time was up"}
-
-
 def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:
     """Time and memory of one answer, each figure beside its prediction for exactly this run."""
     figures = [(figure.name, trusted(predicted_below(figure))) for figure in compare_figures(metrics)]
-    ending, peak = _STOPPED[metrics.stopped], _PEAK_OF[metrics.peak_of]
+    ending, peak = write_text("live", "endings", metrics.stopped), write_text("live", "peak", metrics.peak_of)
     return str(call_macro("live.html.j2", "chat", metrics, figures, ending, peak, trusted(answer_details(piece))))
 
 
@@ -165,17 +160,9 @@ def verdict_sentences(answer: HeartbeatAnswer) -> str:
     return say("cards", "live", f"efficiency_{answer.bound}", took=took, rate=rate, floor_s=floor, efficiency=answer.efficiency)
 
 
-PHASES = {
-    "cold": "The first product, before anything is warm",
-    "warm-up": "Warming up: product {done} of {of}",
-    "warm": "Product {done} of {of}, each awaited",
-    "bandwidth": "No datasheet is known for this device: measuring how fast its memory can be read",
-}
-
-
 def phase_words(progress: HeartbeatProgress) -> str:
     """The progress of a heartbeat in words."""
-    words = PHASES[progress.phase].format(done=whole(progress.done), of=whole(progress.of))
+    words = write_text("live", "phases", progress.phase, done=progress.done, of=progress.of)
     return words if progress.last_s is None else f"{words}: {format_seconds(progress.last_s)}"
 
 

@@ -130,7 +130,7 @@ def format_value(name: str, value: Value) -> str:
 def _hourly_rate(usd_per_hour: Value) -> str:
     """The price inside a sentence; "" is an unknown one."""
     if usd_per_hour == "":
-        return "a price that is not known here"
+        return say("cards", "prices", "unknown")
     return "nothing" if usd_per_hour == 0 else f"{usd(usd_per_hour)} an hour"
 
 
@@ -244,4 +244,4 @@ def no_saving_sentence(no_saving: NoSaving) -> str:
 
 def stage_sentence(name: str) -> str:
     """State of a Space, an endpoint or a Job at this stage."""
-    return load_wording("terms")["stages"].get(name) or f"Its stage is {name}, which is not known here."
+    return load_wording("terms")["stages"].get(name) or say("cards", "space", "stage_unknown", stage=name)

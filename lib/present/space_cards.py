@@ -217,6 +217,11 @@ def stop_review(kind: str, name: str) -> str:
     return str(call_macro("space_notes.html.j2", "stop_review", name, stop_effect(kind)))
 
 
+def framed_note() -> str:
+    """Hidden on a page of its own: inside the Hub's frame a browser may block the sign-in."""
+    return str(call_macro("space_notes.html.j2", "framed"))
+
+
 def stop_effect(kind: str) -> str:
     """The same in a sentence."""
     return say("cards", "stop", kind)

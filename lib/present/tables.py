@@ -102,7 +102,7 @@ def ranked_table(entries: Sequence[Entry], pick: Entry | None, links: Links = la
     rows = [_ranked_row(entry, pick, links(entry)) for entry in entries]
     search = "Search" if len(rows) > FIRST_ROWS else ""
     tools = TableTools(keys=list(map(_ranked_keys, entries)), first=FIRST_ROWS, more="more that qualify", search=search)
-    return show_table("Everything that qualifies, best first", heads, rows, "ranked", tools)
+    return show_table(say("findings", "tables", "ranked"), heads, rows, "ranked", tools)
 
 
 def _ranked_keys(entry: Entry) -> tuple[Key, ...]:
@@ -155,8 +155,8 @@ def rejected_table(entries: Sequence[Rejection]) -> str:
     ]
     if not rows:
         return ""
-    tools = TableTools(search="Why not …? Type a name, such as A100 or zero")
-    return show_table("What does not qualify, and why", ("Hardware", "Reason"), rows, "rejected", tools)
+    tools = TableTools(search=say("findings", "tables", "why_not"))
+    return show_table(say("findings", "tables", "rejected"), ("Hardware", "Reason"), rows, "rejected", tools)
 
 
 def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
@@ -167,12 +167,8 @@ def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     more = f"more; {sum(fit.fits for fit in fits)} of {len(rows)} fit"
     tools = TableTools(keys=[_tier_keys(fit, memory) for fit in by_price], first=FIRST_ROWS, more=more, search="Search")
     several = len({gib_figure(fit.capacity_bytes - fit.free_bytes) for fit in fits}) > 1
-    note = (
-        '<p class="quiet">Runtime and kernels take more on some cards than on others, so totals differ from card to card.</p>'
-        if several
-        else ""
-    )
-    return show_table("Where it fits, cheapest first", heads, rows, "tiers", tools) + note
+    note = f'<p class="quiet">{escape(say("findings", "memory", "runtime_varies"))}</p>' if several else ""
+    return show_table(say("findings", "memory", "fits"), heads, rows, "tiers", tools) + note
 
 
 def _of_length(memory: MemoryAnswer, column: Column) -> list[Column]:
@@ -255,7 +251,8 @@ def pick_text(pick: Entry | None, model: str, own: OwnHardware | None = None) ->
         return say("findings", "no_pick", "listed", model=model)
     cost = pick.cost
     (_, monthly), *others = month_figures(cost)
-    lines = [f"{model} on {pick.name} ({pick.hardware}): {usd_per_hour(cost.usd_per_hour)} per hour, {monthly} per month."]
+    words = {"model": model, "hardware": pick.name, "id": pick.hardware, "hourly": usd_per_hour(cost.usd_per_hour), "monthly": monthly}
+    lines = [say("findings", "pick", "text", **words)]
     lines += [f"{title}: {figure}." for title, figure in others]
     if pick.memory:
         lines.append(f"Memory {memory_words(pick.memory)}{per_device_words(pick)}, {pick.precision} with {pick.engine}.")
@@ -321,7 +318,7 @@ def tensors_table(answer: TensorsAnswer, name: str) -> str:
     caption = f"{name}: {gib(answer.weights_bytes)} of weights in {answer.precision}, {len(rows)} kinds of tensors"
     lines = [f"{t.name}: {t.count} × {shape_words(t)}, {t.bytes:,} bytes" for t in answer.tensors]
     heads = ("Tensor", "Part of the model", "Shape", "Count", "Parameters", "Bytes", "Share")
-    table = fold("Every tensor as a table", show_table(f"{caption}, largest first", heads, rows, "tensors"), "")
+    table = fold(say("findings", "memory", "tensors"), show_table(f"{caption}, largest first", heads, rows, "tensors"), "")
     files = answer_files("tensors", tensors_csv(answer), answer)
     return f"<p>{escape(caption)}.</p>{table}{answer_actions(text=chr(10).join([caption, *lines]), query=None, files=files)}"
 
@@ -352,7 +349,7 @@ def _figure_row(figure: FigureEntry) -> tuple[str, ...]:
 
 def dry_run_table(answer: DryRunAnswer) -> str:
     """The table, and what can be saved of it."""
-    ran = f"{answer.layers_run} of {answer.layers} layers computed, the others counted like them"
+    ran = say("findings", "memory", "dry_run", ran=answer.layers_run, layers=answer.layers)
     caption, heads = f"{answer.architecture} executed without values: {ran}", ("Figure", "Executed", "Closed form", "Ratio")
     table = show_table(caption, heads, list(map(_figure_row, answer.figures)), "dry-run")
     text = "\n".join(f"{f.name}: {f.executed:,} {f.unit}" for f in answer.figures)
@@ -374,7 +371,7 @@ def precision_table(answers: Sequence[MemoryAnswer], current: str, link: Callabl
     tools = TableTools(keys=keys, search="Search" if len(rows) > 8 else "")  # noqa: PLR2004  a screen
     heads = ["Precision", "Memory on a device", "Tiers that hold it", "Cheapest of them"]
     heads += _of_length(answers[0], "Longest context there (tokens)")
-    return show_table("Every precision that this engine loads, and where it fits", heads, rows, "precisions", tools)
+    return show_table(say("findings", "memory", "precisions"), heads, rows, "precisions", tools)
 
 
 def _fitting(answer: MemoryAnswer) -> list[FitEntry]:

@@ -45,6 +45,12 @@ def page_note(occasion: str) -> str:
     return text
 
 
+def write_text(file: str, group: str, code: str, /, **values: object) -> str:
+    """A text of a wording file, its values formatted as Python does (`lib.present.sentences.say` formats them by their units)."""
+    text: str = load_wording(file)[group][code]
+    return text.format(**values)
+
+
 @cache
 def _read(file: str) -> dict[str, Any]:
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  not needed to start

@@ -21,7 +21,7 @@ from lib.memory import estimate_memory
 from lib.memory.pipeline import check_media
 from lib.memory.resolve import limit_context
 from lib.model.spec import ModelSpec
-from lib.present.sentences import sentence
+from lib.present.sentences import say, sentence
 from lib.provenance import Caveat
 from lib.request.checks import describe_value
 from lib.request.fields import Checked
@@ -163,7 +163,7 @@ def _current(flavor: str | None, current: Offer | None, verdict: RightSizing) ->
     elif verdict.rejection is not None:
         why = sentence(verdict.rejection.reason)
     else:
-        why = "The platform does not name this Space's hardware." if flavor is None else f"{flavor} is not among the tiers offered today."
+        why = say("cards", "space", "hardware_unnamed" if flavor is None else "not_offered", flavor=flavor or "")
     return CurrentTier(
         hardware=flavor,
         name=None if current is None else current.tier_name,

@@ -20,7 +20,7 @@ from gradio.utils import get_space
 
 from lib.errors import AdvisorError, NotSignedIn
 from lib.present.markup import hint_note, refusal_note
-from lib.present.space_cards import account_card, stop_button, stop_label, stop_review, stopped_note
+from lib.present.space_cards import account_card, framed_note, stop_button, stop_label, stop_review, stopped_note
 from lib.present.wording import page_note
 from lib.service.account_overview import account_overview, stop_resource
 
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 OAUTH = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 _STATUS_EVENT = "_check_login_status"
-_FRAMED = (
-    '<p class="framed-note" hidden>Inside the frame of huggingface.co a browser may block the sign-in. '
-    '<a href="?tab=space" target="_blank" rel="noopener">Open this page on its own</a></p>'
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +68,7 @@ def build_login(*, acts: bool = True) -> LoginView:
         gr.HTML(hint_note(page_note("login" if can_log_in else "no_login" if acts else "actions_off")))
         button = gr.LoginButton("Sign in with Hugging Face", "Sign out ({})", icon=None, size="md", elem_id="login") if can_log_in else None
         if can_log_in:
-            gr.HTML(_FRAMED)
+            gr.HTML(framed_note())
         with gr.Accordion("Use a pasted token", open=not can_log_in, elem_classes="quiet-accordion"):
             token = token_field("token", "Your token", page_note("token"))
             if can_log_in:

@@ -64,7 +64,10 @@ def _scene(step: SheetProgress) -> Updates:
     done, rows = len(step.rows), step.rows
     if done == step.total:
         return {"card": _card(step)}
-    scene: Updates = {"status": progress_line(f"{done} of {step.total} rows are answered.", done, step.total), "busy": True}
+    scene: Updates = {
+        "status": progress_line(page_note("rows_answered").format(done=done, total=step.total), done, step.total),
+        "busy": True,
+    }
     return scene if rows and done % _TABLE_ROWS else {**scene, "card": _card(step) if rows else ""}
 
 

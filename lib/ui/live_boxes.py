@@ -113,12 +113,15 @@ def expected_html(services: Services, model: str, prompt: Any, answer: Any, prec
         return note + expected_html(services, other.model, other.prompt_tokens, other.output_tokens, precision)
     try:
         expected = services[measure.predict_measurement](model, prompt, answer, precision)
-        markup, seconds = live_measurements.expected_card(expected, model) + live_cards.OF_THIS_RUN, live_measurements.expected_s(expected)
+        markup, seconds = (
+            live_measurements.expected_card(expected, model) + live_cards.run_memory_note(),
+            live_measurements.expected_s(expected),
+        )
         markup += _tiers_of_run(services, model, expected)
         if seconds is None or seconds <= expected.limit_s:
             return markup
     except DoesNotFit as refused:
-        markup = refusal_note(str(refused)) + live_cards.OF_THIS_RUN
+        markup = refusal_note(str(refused)) + live_cards.run_memory_note()
     except TooLong as refused:
         markup = refusal_note(str(refused))
     except AdvisorError as refused:
@@ -264,7 +267,7 @@ def heartbeat_scenes(services: Services, dtype: Any, *sizes: Any) -> Iterator[ev
     run_sizes = arguments(HEARTBEAT, sizes)
 
     def run() -> Iterator[events.Updates]:
-        yield {"status": live_cards.progress_line("Looking at the device."), "card": "", "busy": True}
+        yield {"status": live_cards.progress_line(page_note("checking_device")), "card": "", "busy": True}
         with events.close_on_exit(services[measure.stream_heartbeat](**run_sizes, dtype=dtype)) as items:
             for item in items:
                 yield _heartbeat_scene(item)
@@ -285,7 +288,7 @@ def _heartbeat_scene(item: HeartbeatProgress | HeartbeatAnswer) -> events.Update
 
 def wire_heartbeat(view: RunView, services: Services) -> None:
     """Time one product."""
-    wire_run(view, "heartbeat", partial(heartbeat_scenes, services), view.inputs, "Stopped. Nothing was kept.")
+    wire_run(view, "heartbeat", partial(heartbeat_scenes, services), view.inputs, page_note("stopped:heartbeat"))
 
 
 MEDIA: dict[Format, str] = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}

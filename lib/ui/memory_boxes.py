@@ -55,7 +55,7 @@ def precision_updates(question: Ask, services: Services, model: str, values: Seq
         arguments = question(services, model, values)
         current = services[estimate_memory](model, **arguments)
     except AdvisorError as refused:
-        return {"table": ask.format_error(refused, "No estimates by precision.")}
+        return {"table": ask.format_error(refused, page_note("no_precisions"))}
     answers: dict[str, MemoryAnswer] = {current.precision: current}
     for name in list_formats(current.engine):
         try:

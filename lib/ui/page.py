@@ -259,9 +259,9 @@ def answer_link(services: Services, params: Mapping[str, str]) -> Updates:
     if pasted:
         changed["facts"] = hint_note(page_note("pasted_config"))
     if unknown := unknown_parts(params):
-        changed["facts"] += refusal_note(page_note("unknown_in_link").format(parts=", ".join(unknown)), "Part of the link was ignored.")
+        changed["facts"] += refusal_note(page_note("unknown_in_link").format(parts=", ".join(unknown)), page_note("link_cut"))
     if unread:
-        changed["facts"] += refusal_note(page_note("bad_link").format(fields=", ".join(unread)), "Part of the link was ignored.")
+        changed["facts"] += refusal_note(page_note("bad_link").format(fields=", ".join(unread)), page_note("link_cut"))
     slider = changed.get("context") or model_field.context_slider(changed["context_limit"], values["context"])
     opened = {"model": model, **values, **changed, "context": slider, "space": params.get("space", "")[: ask.MODEL_LENGTH]}
     if tab in TAB_NAMES:

@@ -21,6 +21,7 @@ from lib.present.charts import draw_roofline, roofline_words
 from lib.present.checked_cards import checked_card, no_pick_card
 from lib.present.front_chart import draw_front, front_foot, front_head, speed_front
 from lib.present.markup import answer_actions, hint_note, no_model_note, refusal_note
+from lib.present.sentences import say
 from lib.present.setup_files import FRAMEWORKS, files_code, setup_code, write_setup
 from lib.present.tables import answer_json, pick_text, ranked_csv, ranked_table, rejected_table, row_links
 from lib.present.wording import page_note
@@ -167,7 +168,9 @@ def build(_: Services) -> RecommendView:
                 foot = gr.HTML()
             code = build_code()
             roof = build_roofline()
-            with gr.Accordion("What does not qualify, and why", open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
+            with gr.Accordion(
+                say("findings", "tables", "rejected"), open=False, visible=False, elem_classes="quiet-accordion"
+            ) as rejected_box:
                 refused = gr.HTML(elem_id="rejected")
             with gr.Accordion("Assumptions and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
                 behind = gr.HTML(elem_id="recommend-sources")
@@ -225,7 +228,7 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
         "pick": of_own + of_checked + card + acts + prices_line(answer.prices),
         "ranked": ranked_table(entries, pick, entry_links(model, values)) + recommendation_notes(answer),
         "front_box": gr.update(visible=len(speed_front(answer).points) > 1),
-        "rejected_box": gr.update(label=f"What does not qualify, and why ({len(rejected)})", visible=bool(rejected)),
+        "rejected_box": gr.update(label=f"{say('findings', 'tables', 'rejected')} ({len(rejected)})", visible=bool(rejected)),
         "rejected": rejected_table(rejected),
         "sources_box": gr.update(visible=bool(sources)),
         "sources": sources,

@@ -69,7 +69,7 @@ def what_runs_updates(services: Services, model: str, values: Sequence[Value]) -
     try:
         answer = services[what_runs](**asked_arguments(services, values))
     except AdvisorError as refused:
-        return {"found": ask.format_error(refused, "No list of models.")}
+        return {"found": ask.format_error(refused, page_note("no_models"))}
     acts = answer_actions(
         text=finding(answer),
         query=link_query("what-runs", model, (*ask.QUESTION, *ask.WHAT_RUNS), values),
@@ -89,7 +89,7 @@ def what_runs_scenes(services: Services, model: str, values: Sequence[Value]) ->
             for judged, total in progress:
                 yield {"stop": gr.update(visible=True), "found": progress_line(page_note("judging"), judged, total)}
     except AdvisorError as refused:
-        yield _EMPTY | {"found": ask.format_error(refused, "No list of models.")}
+        yield _EMPTY | {"found": ask.format_error(refused, page_note("no_models"))}
     else:
         yield _EMPTY | what_runs_updates(services, model, values)
 

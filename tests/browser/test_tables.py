@@ -41,7 +41,7 @@ def test_a_table_is_sorted_searched_and_opened(open_page: Open, width: int, sche
     expect(head).to_have_attribute("aria-sort", "descending")
     expect(table.locator("tbody tr:not(:visible)")).to_have_count(0)
     assert _prices(rows) == sorted(_prices(rows), reverse=True)
-    open_box(page, re.compile("What does not qualify"))
+    open_box(page, re.compile("Rejected hardware"))
     why = page.get_by_label(re.compile("Why not"))
     refused = page.locator("#rejected tbody tr")
     name = refused.last.locator("th [data-words]").inner_text()

@@ -92,10 +92,10 @@ RATE = ComparedRate(predicted=20.0, low=10.0, high=40.0, measured=15.0)
         (95, 100, RATE, None, 0, "confirmed", "5.0% less than was measured, inside the promised 10%"),
         (80, 100, RATE, None, 0, "memory_off", "20.0% less than was measured."),
         (80, 100, RATE, None, 16, "memory_off", "20.0% less"),  # 20 MiB apart, 16 cannot be told apart
-        (90, 102, RATE, None, 16, "confirmed", "12.0 MiB between them are below what can be told apart here (16 MiB)"),
+        (90, 102, RATE, None, 16, "confirmed", "12.0 MiB between them are less than can be measured here (16 MiB)"),
         (100, 100, replace(RATE, measured=50.0), None, 0, "speed_off", "outside the predicted range of 10.0 to 40.0"),
         (100, 100, replace(RATE, measured=10.0), None, 0, "speed_off", "Wrong by a factor of two or more: decoding"),
-        (100, 100, replace(RATE, measured=None), None, 0, "confirmed", "Nothing is decoded"),
+        (100, 100, replace(RATE, measured=None), None, 0, "confirmed", "does not decode"),
         (100, 100, ComparedRate(predicted=None, low=None, high=None, measured=5.0), None, 0, "confirmed", "nothing predicted"),
         (100, 100, RATE, 14.9, 0, "invalid", "more than the 14.9"),
         (100, 100, RATE, 15.1, 0, "confirmed", "inside the predicted range"),
