@@ -84,6 +84,8 @@ class ModelAnswer(Answer):
     """Inputs besides text: images, sound."""
     task: str
     """Task on the Hub, such as text-generation."""
+    objectives: tuple[str, ...] = ()
+    """Objectives of `/estimate_training` for this kind of model, the usual one first."""
     parameters_total: int
     """All parameters."""
     parameters_active: int

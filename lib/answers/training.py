@@ -119,10 +119,11 @@ class TrainingAnswer(Answer):
     server_command: str | None
     """GRPO with vllm-server: the command that starts vLLM by hand; the script starts it by itself. Null otherwise and without a Hub id."""
     command: str | None
-    """Command that starts the training on Jobs; null where no flavor fits, with sharding or another objective than sft, for text encoders
-    and without a Hub id."""
+    """Command that starts the script on the first of `options` that trains it: a Job where Jobs rents that hardware, else a line for the
+    machine itself. Null where nothing fits, without a Hub id, and where no script is written: for KTO, supervised training of a text
+    encoder, several machines, and some settings of picture models."""
     script: str | None
-    """Script that the command runs."""
+    """Script that the command runs; null with it."""
 
 
 def describe_step(step: TrainingMemory) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from lib.errors import BadArgument
 from lib.laws.rl import pair_logit_bytes
 from lib.laws.training import LossBytes, logprob_bytes, similarity_bytes
 from lib.memory.stacks import is_modelled
+from lib.provenance import Caveat
 from lib.request.objectives import MOST_GENERATIONS, OBJECTIVE_TRAITS, Library, Objective
+from lib.request.words import note_caveat
 from lib.units import Bytes
 from lib.workload import WHOLE_WEIGHTS, Stack
 
@@ -36,10 +38,35 @@ WITH_VALUE_MODEL = frozenset({"PPO", "RLHF with PPO"})
 
 
 def as_trained(request: TrainingRequest) -> TrainingRequest:
-    """The request with the stack that trains its objective; only supervised training packs sequences."""
-    own = OBJECTIVE_STACKS[OBJECTIVE_TRAITS[request.objective].trainer]
+    """The request with the stack that trains its objective, and at least its smallest micro-batch, which a caveat names.
+
+    Only supervised training packs sequences.
+    """
+    traits = OBJECTIVE_TRAITS[request.objective]
+    own = OBJECTIVE_STACKS[traits.trainer]
     stack = request.stack if is_modelled(request) and own == "trl" else own
-    return replace(request, stack=stack, packing=request.packing and request.objective == "sft")
+    if request.micro_batch < traits.least_micro_batch:
+        note_caveat(Caveat("training_least_micro_batch", {"micro_batch": traits.least_micro_batch}))
+    micro_batch = max(request.micro_batch, traits.least_micro_batch)
+    return replace(request, stack=stack, micro_batch=micro_batch, packing=request.packing and request.objective == "sft")
+
+
+_USUAL: Mapping[str, Objective] = MappingProxyType(
+    {
+        "fill-mask": "sft", "text-classification": "classify", "zero-shot-classification": "classify", "token-classification": "classify",
+        "text-ranking": "rerank",
+    }
+)  # fmt: skip
+"""The usual objective of an encoder, by its task on the Hub; of others it is the first that trains embeddings."""
+
+
+def list_objectives(spec: ModelSpec) -> tuple[Objective, ...]:
+    """The objectives that suit a model, the usual one first."""
+    able = tuple(name for name, row in OBJECTIVE_TRAITS.items() if spec.work in row.works)
+    if not able or "sft" in able:
+        return able or ("sft",)
+    usual = _USUAL.get(spec.task, able[0])
+    return (usual, *(name for name in able if name != usual))
 
 
 def check_objective(spec: ModelSpec, request: TrainingRequest) -> None:

@@ -55,7 +55,7 @@ from lib.model.dry_run_figures import KeptBytes
 from lib.model.spec import DENOISERS, Trained, is_attention
 from lib.request.pictures import BasePrecision, PictureTrainingRequest
 from lib.units import Bytes
-from lib.workload import ALL_LINEAR, PipelineRequest, check_rank, check_targets, is_targeted
+from lib.workload import ALL_LINEAR, Method, PipelineRequest, check_rank, check_targets, is_targeted
 
 if TYPE_CHECKING:
     from lib.model.spec import ModelSpec, Pipeline, TensorGroup
@@ -86,9 +86,10 @@ FORMATS: Mapping[BasePrecision, FrozenFormat] = MappingProxyType(
         "nf4": FrozenFormat("bnb-nf4-double", kept_input_bytes=0, kept_weight_bytes=0, unpacks=True),
     }
 )
+PICTURE_METHODS: tuple[Method, ...] = ("full", "lora", "qlora")
 _ACCEPTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "method": ("full", "lora", "qlora"),
+        "method": PICTURE_METHODS,
         "objective": ("sft",),
         "optimizer": ("adamw", "adamw_foreach", "adamw_8bit", "paged_adamw", "paged_adamw_8bit", "adafactor", "sgd"),
         "sharding": ("none",),

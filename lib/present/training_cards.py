@@ -22,7 +22,7 @@ from lib.present.wording import load_wording
 from lib.provenance import Reason
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
-from lib.speed.training_hardware import TrainingChange, TrainingOption, is_host_unstated
+from lib.speed.training_hardware import TrainingChange, TrainingOption, find_started, is_host_unstated
 from lib.workload import TrainingRequest
 
 PARTS: dict[str, tuple[str, str]] = {
@@ -151,7 +151,7 @@ def training_card(answer: TrainingAnswer, model: str) -> str:
         ],
     }
     if best is None:
-        return render_html("training.html.j2", option=None, nearest=nearest_sentence(answer), **values)
+        return render_html("training.html.j2", option=None, here="", nearest=nearest_sentence(answer), **values)
     option = best.option
     return render_html(
         "training.html.j2",
@@ -160,8 +160,22 @@ def training_card(answer: TrainingAnswer, model: str) -> str:
         cards=f"{option.devices} GPUs with {SHARDING_WORDS[option.sharding]}" if option.devices > 1 else "1 GPU",
         steps=f"{answer.steps:,}",
         figures=_place_figures(answer, option),
+        here=_needed_here(answer, option),
         **values,
     )
+
+
+_ALIKE = 0.01
+"""Share by which the bytes on one card may differ from those of a step before the card says why."""
+
+
+def _needed_here(answer: TrainingAnswer, option: TrainingOption) -> str:
+    """Why a GPU of this hardware needs other bytes than the step above; empty where it does not, and on another number of GPUs."""
+    if option.devices != answer.devices or abs(option.needed_bytes / answer.device_bytes - 1) <= _ALIKE:
+        return ""
+    reason = "share" if option.rollout_share else "vllm" if option.rollout_devices else "fp16" if option.compute_dtype == "fp16" else ""
+    code = f"here:{reason}" if reason else "here"
+    return note("training", code, name=option.name, needed=gib(option.needed_bytes), percent=100 * (option.rollout_share or 0))
 
 
 def _place_figures(answer: TrainingAnswer, option: TrainingOption) -> list[tuple[str, str]]:
@@ -252,7 +266,7 @@ def merge_twins(options: Sequence[TrainingOption]) -> list[OptionRow]:
     """One row for hardware that several platforms rent out at one price, in the order of the options."""
     twins: dict[tuple[object, ...], list[TrainingOption]] = {}
     for one in options:
-        twins.setdefault((one.hardware, one.accelerator, one.devices, one.sharding, one.usd_per_hour), []).append(one)
+        twins.setdefault((*one.setup, one.usd_per_hour), []).append(one)
     return [OptionRow(same[0], " or ".join(PLATFORM_NAMES[one.platform] for one in same)) for same in twins.values()]
 
 
@@ -387,11 +401,13 @@ def _ratio(ratio: float | None) -> str:
 
 
 def recipe(answer: TrainingAnswer) -> str:
-    """The script and the line that starts it on Jobs."""
-    if answer.command is None or answer.script is None:
+    """The script and the line that starts it on the hardware of the card."""
+    place = find_started(answer.options)
+    if answer.command is None or answer.script is None or place is None:
         return hint_note(note("training", "no_script"))
     server = [] if answer.server_command is None else [(note("training", "start_server"), answer.server_command)]
-    return code_blocks([(note("training", "start_job"), answer.command), *server, ("train.py", answer.script)])
+    started = note("training", "start", where=f"{place.name} ({PLATFORM_NAMES[place.platform]})")
+    return code_blocks([(started, answer.command), *server, ("train.py", answer.script)])
 
 
 def training_text(answer: TrainingAnswer, model: str) -> str:

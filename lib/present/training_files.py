@@ -20,11 +20,13 @@ from typing import Annotated, Any, Literal
 
 from lib.catalog.rows import Day, Row, Text, read_rows, require_distinct
 from lib.engines.traits import Work
+from lib.platforms import TRAITS
 from lib.precision import TORCH_DTYPES
 from lib.present.releases import load_versions
 from lib.present.templates import Code, render, write_shell
 from lib.request.objectives import OBJECTIVE_TRAITS, Objective
 from lib.request.sharding import SHARDING_TRAITS, Sharding
+from lib.speed.training_hardware import TrainingOption, limit_hours
 from lib.workload import TrainingRequest
 
 FILE = Path(__file__).parent.parent / "data" / "training_recipes.json"
@@ -55,8 +57,6 @@ class Recipe(Row):
     """Class of the loss; empty where the trainer has its own."""
     dataset: Text
     """An example, to replace."""
-    dataset_with_negatives: str = ""
-    """An example that has a hard negative."""
     columns: bool = False
     """Whether the columns of the dataset can be named."""
     sharding: Sharding = "fsdp"
@@ -81,10 +81,22 @@ class MediaRecipe(Recipe):
     """Packages in addition to those of the library."""
 
 
+class NegativesDataset(Row):
+    """A public dataset of a query, its answer and hard negatives, in this order."""
+
+    most: int
+    """Hard negatives of each row."""
+    dataset: Text
+    source: Text
+    checked: Day
+
+
 class Recipes(Row):
     """training_recipes.json."""
 
     what: Text
+    negatives: Annotated[tuple[NegativesDataset, ...], require_distinct("most")]
+    """Fewest negatives first."""
     objectives: Annotated[tuple[Recipe, ...], require_distinct("name")]
     media: Annotated[tuple[MediaRecipe, ...], require_distinct("reads")]
 
@@ -99,6 +111,23 @@ def load_recipes() -> Mapping[str, Recipe]:
 def load_media_recipes() -> Mapping[str, MediaRecipe]:
     """The bundled rows for pictures and sound, read at the first call."""
     return {recipe.reads: recipe for recipe in read_rows(Recipes, FILE).media}
+
+
+@cache
+def find_negatives(negatives: int) -> str:
+    """A public dataset with so many hard negatives in each row; empty where none is known."""
+    return next((row.dataset for row in read_rows(Recipes, FILE).negatives if row.most >= negatives), "")
+
+
+def _wanted_columns(negatives: int, *, scores: bool) -> str:
+    """The columns that a script of pairs trains on."""
+    labelled = "3 columns: a query, a text, and a label from 0 to 1"
+    if scores and not negatives:
+        return labelled
+    each = "a hard negative, a text that does not" if negatives == 1 else f"{negatives} hard negatives, texts that do not"
+    texts = f"{2 + negatives} columns of text: a query and its answer"
+    texts += f", and {each} answer it" if negatives else ""
+    return f"{labelled}; or {texts}" if scores else texts
 
 
 def find_recipe(request: TrainingRequest) -> Recipe | None:
@@ -219,6 +248,7 @@ def training_script(
     traits = OBJECTIVE_TRAITS[request.objective]
     negatives = request.pairs.negatives if traits.negatives else 0
     scores = traits.negatives and traits.loss == "score"
+    wanted = _wanted_columns(negatives, scores=scores)
     settings: dict[str, Any] = {
         "output_dir": "out",
         **_length_settings(request, share),
@@ -248,11 +278,13 @@ def training_script(
     return render(
         recipe.template,
         model=model,
-        dataset=recipe.dataset_with_negatives if negatives else recipe.dataset,
+        dataset=find_negatives(negatives) if negatives else recipe.dataset,
         length=request.sequence_tokens,
         negatives=negatives,
         parts=request.pairs.cached_batch if traits.in_parts else 0,
         scores=scores,
+        wanted=wanted,
+        wanted_code=Code(wanted),
         frozen=frozen,
         reloads=request.media.images > 0 and not trains_adapter and request.devices == 1,
         reentrant=reentrant,
@@ -300,3 +332,14 @@ def accelerate_config(request: TrainingRequest, *, half: str) -> str | None:
 def launch_command() -> str:
     """The line that starts the script on a machine; `uv` installs the packages of its head."""
     return str(write_shell(["uv", "run", SCRIPT]))
+
+
+def start_command(place: TrainingOption) -> str:
+    """The line that starts the script on this hardware."""
+    return job_command(place.hardware, limit_hours(place)) if TRAITS[place.platform].runs_jobs else launch_command()
+
+
+def is_shared_by_script(request: TrainingRequest, sharding: Sharding) -> bool:
+    """Whether the script of a request trains with this sharding: TRL's with each, others with their own and with copies."""
+    recipe = find_recipe(request)
+    return recipe is not None and (recipe.module.startswith("trl") or sharding in {"none", "ddp", recipe.sharding})

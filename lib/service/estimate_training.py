@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import model_validator
 
@@ -26,7 +26,7 @@ from lib.memory.training import check_training
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
 from lib.present.training_cards import describe_changes, sharding_sentence
-from lib.present.training_files import job_command, list_scripts, server_command, training_script
+from lib.present.training_files import is_shared_by_script, list_scripts, server_command, start_command, training_script
 from lib.provenance import Caveat, Source
 from lib.request.checks import check_choices
 from lib.request.fields import Arguments, Checked, Form, number, whole_number
@@ -46,7 +46,7 @@ from lib.speed.training_hardware import (
     TrainingOption,
     count_training,
     find_changes,
-    limit_hours,
+    find_started,
     rank_hardware,
     rented_for_vllm,
     trains_on,
@@ -177,7 +177,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     options = rank_hardware(spec, request, catalog, arguments.platforms, total_tokens=total)
     check_rollout_devices(request, options, arguments.platforms)
     changes = find_changes(spec, request, catalog.accelerator(REFERENCE), catalog.accelerators)
-    command, script = _recipe(spec, request, options, arguments, catalog)
+    recipe = _recipe(spec, request, options, arguments, catalog)
     return TrainingAnswer(
         model=spec.id,
         method=request.method,
@@ -201,9 +201,9 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
             for option in find_shardings(spec, request, catalog, arguments.platforms)
         ),
         changes=describe_changes(request, changes),
-        server_command=_server_command(spec, request),
-        command=command,
-        script=script,
+        server_command=recipe.server_command,
+        command=recipe.command,
+        script=recipe.script,
         caveats=(
             *spec.caveats,
             *own_caveats(cards, own),
@@ -337,31 +337,40 @@ def _rollout_caveats(request: TrainingRequest) -> tuple[Caveat, ...]:
     return Caveat("training_rollouts", variant=engine), *reference, Caveat("training_answer_lengths", lengths)
 
 
-def _server_command(spec: ModelSpec, request: TrainingRequest) -> str | None:
-    """The command of a vLLM on GPUs of its own."""
-    if not rented_for_vllm(request) or "/" not in spec.id:
-        return None
-    return server_command(spec.id, request, server_tensor_parallel(spec, request))
+class _Recipe(NamedTuple):
+    """The lines that start a training, and the script that they run."""
+
+    server_command: str | None = None
+    command: str | None = None
+    script: str | None = None
 
 
 def _recipe(
-    spec: ModelSpec, request: TrainingRequest, options: list[TrainingOption], arguments: TrainingArguments, catalog: Catalog
-) -> tuple[str | None, str | None]:
-    """The command for the cheapest flavor of Jobs that holds it, and its script; for models of the Hub that one device trains."""
-    flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no" and o.sharding == "none"), None)
+    spec: ModelSpec, request: TrainingRequest, options: Sequence[TrainingOption], arguments: TrainingArguments, catalog: Catalog
+) -> _Recipe:
+    """For the first of the options that trains it; without a script where none is written for that."""
+    place = find_started(options)
     written = request.reads_media or request.objective in list_scripts(spec.work)
-    if flavor is None or "/" not in spec.id or not written:
-        return None, None
-    asked = train_on(catalog.accelerator(flavor.accelerator), request)
+    if place is None or "/" not in spec.id or not written or not is_shared_by_script(request, place.sharding) or place.machines > 1:
+        return _Recipe(_server_command(spec, request))
+    sharded = replace(request, sharding=place.sharding, devices=place.devices)
+    asked = train_on(catalog.accelerator(place.accelerator), sharded)
     script = training_script(
         spec.id,
         asked,
         fused=fuses_loss(asked),
         epochs=arguments.epochs,
         half="fp16" if asked.fp16 else "bf16",
-        share=flavor.rollout_share,
-        step_s=flavor.step_s,
+        share=place.rollout_share,
+        step_s=place.step_s,
         tensor_parallel=server_tensor_parallel(spec, asked),
         frozen=frozen_pattern(spec, asked) if asked.reads_media else "",
     )
-    return job_command(flavor.hardware, limit_hours(flavor)), script
+    return _Recipe(_server_command(spec, asked), start_command(place), script)
+
+
+def _server_command(spec: ModelSpec, request: TrainingRequest) -> str | None:
+    """The command of a vLLM on GPUs of its own."""
+    if not rented_for_vllm(request) or "/" not in spec.id:
+        return None
+    return server_command(spec.id, request, server_tensor_parallel(spec, request))

@@ -17,15 +17,14 @@ from lib.memory.picture_training import (
     estimate_picture_training,
     resolve_picture,
 )
-from lib.platforms import TRAITS
 from lib.present.picture_files import find_obstacle, picture_script
 from lib.present.training_cards import describe_changes
-from lib.present.training_files import job_command
+from lib.present.training_files import start_command
 from lib.provenance import Caveat, Source
 from lib.speed.own_training import OwnTraining, own_caveats
 from lib.speed.picture_training import find_picture_changes, judge_pictures, rank_picture_hardware
 from lib.speed.training import train_on
-from lib.speed.training_hardware import limit_hours, trains_on
+from lib.speed.training_hardware import find_started, trains_on
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -118,11 +117,11 @@ def answer_picture_training(
 def _recipe(
     spec: ModelSpec, request: TrainingRequest, options: Sequence[TrainingOption], size: OutputSize, catalog: Catalog, epochs: float
 ) -> tuple[str | None, str | None]:
-    """The command for the cheapest flavor of Jobs that holds it, and its script; none where no script is written for it."""
-    flavor = next((o for o in options if TRAITS[o.platform].runs_jobs and o.verdict != "no"), None)
-    if flavor is None or "/" not in spec.id or find_obstacle(request) is not None:
+    """The command and the script for the first option that trains it; none where no script is written for it."""
+    place = find_started(options)
+    if place is None or "/" not in spec.id or find_obstacle(request) is not None:
         return None, None
-    asked = train_on(catalog.accelerator(flavor.accelerator), request)
+    asked = train_on(catalog.accelerator(place.accelerator), request)
     half = "fp16" if asked.fp16 else "bf16"
     script = picture_script(spec.id, asked, size, epochs=epochs, half=half)
-    return job_command(flavor.hardware, limit_hours(flavor)), script
+    return start_command(place), script

@@ -18,6 +18,7 @@ from lib.laws.forward_pass import attention_flop, linear_flop
 from lib.laws.training import StepPart
 from lib.laws.weights import weight_bytes
 from lib.memory import estimate_memory
+from lib.memory.objectives import list_objectives
 from lib.memory.resolve import layer_sizes
 from lib.memory.tower import add_media, hears
 from lib.memory.training import estimate_training, step_peaks
@@ -64,6 +65,7 @@ def model_answer(spec: ModelSpec) -> ModelAnswer:
         library=spec.library,
         media=tuple(name for name, read in (("images", spec.vision), ("sound", spec.sound)) if read),
         task=spec.task,
+        objectives=list_objectives(spec),
         parameters_total=spec.parameters_total,
         parameters_active=spec.parameters_active,
         parameters_by_component=spec.parameters_by_component,

@@ -108,6 +108,11 @@ class TrainingOption(Result):
     reasons: Reasons = ()
     """Why it does not fit: the memory of a card, of a card of vLLM, or of the machine. For risky: RAM that is not stated."""
 
+    @property
+    def setup(self) -> tuple[str, str, int, Sharding]:
+        """Equal for the same hardware on two platforms."""
+        return self.hardware, self.accelerator, self.devices, self.sharding
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingChange:
@@ -182,6 +187,15 @@ def describe_place(
         "usd_per_hour": None if price is None else price * request.machines,
         "start_s": None if hardware.traits.owned else cold_start(stored_bytes(spec)).seconds,
     }
+
+
+def find_started(options: Sequence[TrainingOption]) -> TrainingOption | None:
+    """The first option that trains it, on Jobs where Jobs rents the same hardware; None where nothing trains it."""
+    first = next((option for option in options if option.verdict != "no"), None)
+    if first is None:
+        return None
+    same = (option for option in options if TRAITS[option.platform].runs_jobs and option.setup == first.setup)
+    return next(same, first)
 
 
 def limit_hours(option: TrainingOption) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, model_name, source_list
-from lib.present.markup import answer_actions, no_model_note
+from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.present.training_cards import (
     changes_table,
@@ -22,15 +22,23 @@ from lib.present.training_cards import (
     training_card,
     training_text,
 )
-from lib.request.objectives import OBJECTIVE_TRAITS, ROLLOUT_TRAITS
 from lib.request.sharding import SHARDING_TRAITS
 from lib.service.estimate_training import estimate_training
-from lib.service.resolve_model import resolve_model
 from lib.ui import fields as ask
 from lib.ui import workload
 from lib.ui.events import FormView, Outputs, Panel, Tab, Updates, Wiring
 from lib.ui.fields import Value
-from lib.ui.memory_tab import makes_pictures
+from lib.ui.train_form import (
+    SHOWN_ALONE,
+    TrainedKind,
+    find_counting,
+    find_kind,
+    form_updates,
+    suit_model,
+    suit_values,
+    suited_notes,
+    word_refusal,
+)
 from lib.ui.workload import link_query
 
 if TYPE_CHECKING:
@@ -48,7 +56,7 @@ def build(_: Services) -> FormView:
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             need = gr.HTML(elem_id="training")
             options = gr.HTML(elem_id="training-hardware")
-            with gr.Accordion("Script and command for Jobs", open=False, elem_classes="quiet-accordion", elem_id="training-recipe"):
+            with gr.Accordion("Script and command", open=False, elem_classes="quiet-accordion", elem_id="training-recipe"):
                 recipe_box = gr.HTML()
             with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
                 sources = gr.HTML()
@@ -56,7 +64,7 @@ def build(_: Services) -> FormView:
 
 
 def _inputs() -> tuple[workload.Inputs, Outputs]:
-    """The fields, and the boxes of those that some objectives or models alone have."""
+    """The fields; and those of them, and the boxes, that an answer changes."""
     q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments wraps")}
     q["objective"] = gr.Dropdown(list(ask.OBJECTIVE_WORDS), value="sft", label="Objective")
     for first, second in (("microbatch", "accumulation"), ("rows", "epochs")):
@@ -75,15 +83,17 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
         q["optimizer"] = gr.Dropdown(list(ask.OPTIMIZER_WORDS), value="adamw", label="Optimizer")
         q["master"] = gr.Dropdown(list(ask.TRAINING_PRECISION_WORDS), value="mixed", label="Precision")
         q["checkpointing"] = gr.Dropdown(list(ask.CHECKPOINTING_WORDS), value="layers", label="Gradient checkpointing")
-    with gr.Accordion("Stack and several GPUs", open=False, elem_classes="quiet-accordion"):
+    with gr.Accordion("Stack and several GPUs", open=False, elem_classes="quiet-accordion") as several:
         q["stack"] = gr.Dropdown(list(ask.STACK_WORDS), value="trl", label="Stack")
         q["loss"] = gr.Dropdown([("Automatic", "auto"), *_YES_NO], value="auto", label="Fused loss")
         q["attention"] = gr.Dropdown(list(ask.ATTENTION_WORDS), value="sdpa", label="Attention kernel")
         q["packing"] = gr.Radio(_YES_NO, value="yes", label="Packing", elem_classes="segments")
-        q["doublequant"] = gr.Radio(_YES_NO, value="yes", label="QLoRA: double quantization", elem_classes="segments")
+        q["doublequant"] = gr.Radio(_YES_NO, value="yes", label="QLoRA: double quantization", elem_classes="segments", visible=False)
         q["sharding"] = gr.Dropdown(list(ask.SHARDING_WORDS), value="none", label="Sharding")
         q["gpus"] = workload.number("gpus", "Hardware with several GPUs trains on all of them.")
-    return workload.in_order(ask.TRAIN, q), boxes
+        q["gpus"].visible = False  # as `find_counting` has it for the defaults
+    changed = {f"q_{name}": q[name] for name in (*SHOWN_ALONE, "method", "microbatch")}
+    return workload.in_order(ask.TRAIN, q), {**boxes, "several": several, **changed}
 
 
 def _pair_inputs(q: workload.Inputs) -> Outputs:
@@ -122,85 +132,59 @@ def _rollout_inputs(q: workload.Inputs) -> Outputs:
     return {"grpo": grpo, "colocated": colocated, "server": server}
 
 
-_IMAGES = ("images", "image_width", "image_height")
-_PICTURES = ("width", "height", "frames", "cached", "base_precision")
-
-
-def show_boxes(arguments: dict[str, Any], medium: Literal["text", "pictures", "clips"] = "text", *, reads: bool = False) -> Updates:
-    """Boxes that are shown: lengths for text, sizes for pictures, frames for clips, those of the objective; the tower if one `reads`."""
-    objective, traits = OBJECTIVE_TRAITS[arguments["objective"]], ROLLOUT_TRAITS[arguments["rollouts"]]
-    samples = objective.samples
-    shown = {
-        "negatives": objective.negatives, "parts": objective.in_parts,
-        "lengths": medium == "text", "tower": reads, "pictures": medium != "text", "clips": medium == "clips",
-        "grpo": samples, "colocated": samples and traits.holds_share, "server": samples and traits.own_devices,
-    }  # fmt: skip
-    return {name: gr.update(visible=holds) for name, holds in shown.items()}
-
-
-def find_medium(services: Services, model: str) -> Literal["text", "pictures", "clips"]:
-    """The medium that a model is trained on; text where it cannot be resolved."""
-    try:
-        found = services[resolve_model](model)
-    except AdvisorError:
-        return "text"
-    if found.library != "diffusers":
-        return "text"
-    return "clips" if found.task == "text-to-video" else "pictures"
-
-
-def find_media(services: Services, model: str, images: int) -> frozenset[str]:
-    """Pictures or sound that a training of this model reads: pictures only where examples have some; none of an unknown model."""
-    try:
-        found = services[resolve_model](model)
-    except AdvisorError:
-        return frozenset()
-    pictures, speech = "images" in found.media and images > 0, found.task == "automatic-speech-recognition"
-    return frozenset(name for name, read in (("images", pictures), ("sound", "sound" in found.media and speech)) if read)
+def filled_values(values: Sequence[Value]) -> list[Value]:
+    """The form with the default of each emptied field."""
+    return [field.default if value is None or value == [] else value for field, value in zip(ask.TRAIN, values, strict=True)]
 
 
 def asked_arguments(values: Sequence[Value]) -> dict[str, Any]:
-    """The form as arguments of the API, with at least the devices of the sharding and the micro-batch of the objective."""
-    filled_values = [field.default if value is None or value == [] else value for field, value in zip(ask.TRAIN, values, strict=True)]
-    arguments = ask.arguments(ask.TRAIN, filled_values)
+    """The form as arguments of the API, with at least the devices of the sharding."""
+    arguments = ask.arguments(ask.TRAIN, filled_values(values))
     shared = arguments["sharding"] != "none"
     machines = 2 if SHARDING_TRAITS[arguments["sharding"]].within_machine else 1  # the form has no box for them
     each = max(2, int(arguments["devices"]) // machines)
     devices = each * machines if shared else 1
     choices = {name: arguments[name] == "yes" for name in ("packing", "double_quantization", "rollout_sleep")}
-    micro_batch = max(OBJECTIVE_TRAITS[arguments["objective"]].least_micro_batch, int(arguments["micro_batch"]))
-    return {**arguments, **choices, "devices": devices, "machines": machines, "micro_batch": micro_batch}
+    return {**arguments, **choices, "devices": devices, "machines": machines}
+
+
+_IMAGES = ("images", "image_width", "image_height")
 
 
 def train_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
-    """Ask, with the own cards and the picture size of the workload, and word the answer; a refusal becomes a sentence."""
-    question, form = values[: len(ask.QUESTION)], values[len(ask.QUESTION) :]
-    arguments = asked_arguments(form) | workload.own_hardware(services, values)
+    """Ask, with the own cards and the picture size of the workload, and word the answer; a refusal becomes a sentence.
+
+    Values that do not suit the model are replaced in the form, which says so.
+    """
+    question, form = values[: len(ask.QUESTION)], filled_values(values[len(ask.QUESTION) :])
+    asked, stated = ask.arguments(ask.QUESTION, question), ask.arguments(ask.TRAIN, form)
+    kind = find_kind(services, model, asked["images"]) if model else TrainedKind()
+    suited = suit_model(kind, stated)
+    form = suit_values(form, suited)
+    arguments = asked_arguments(form)
+    counting = find_counting(kind, arguments)
+    suited = {name: value for name, value in suited.items() if name in counting}
+    boxes = form_updates(kind, counting, suited)
     if not model:
-        return {"need": no_model_note("train")} | show_boxes(arguments)
-    medium = find_medium(services, model)
-    asked = ask.arguments(ask.QUESTION, question)
-    media = find_media(services, model, asked["images"])
-    boxes = show_boxes(arguments, medium, reads=bool(media))
-    hidden = {*{"text": _PICTURES, "pictures": ("frames",), "clips": ()}[medium], *(() if media else ("train_tower",))}
-    arguments = {name: value for name, value in arguments.items() if name not in hidden}
+        return {"need": no_model_note("train")} | boxes
+    arguments = {name: value for name, value in arguments.items() if name in counting} | workload.own_hardware(services, values)
+    said = "".join(map(hint_note, suited_notes(stated, suited, model_name(kind.id, model))))
+    names = ("width", "height", "frames") if kind.pictures else _IMAGES if "images" in kind.media else ()
     try:
-        names = ("width", "height", "frames") if makes_pictures(services, model) else _IMAGES if "images" in media else ()
-        arguments |= {name: asked[name] for name in names}
-        answer = services[estimate_training](model, **arguments)
+        answer = services[estimate_training](model, **arguments | {name: asked[name] for name in names})
     except AdvisorError as refused:
-        return {"need": ask.format_error(refused, "No training estimate.")} | boxes
+        return {"need": said + ask.format_error(word_refusal(refused), "No training estimate.")} | boxes
     name = model_name(answer.model, model)
     acts = answer_actions(
         text=training_text(answer, name),
-        query=link_query("train", model, (*ask.QUESTION, *ask.TRAIN), values),
+        query=link_query("train", model, (*ask.QUESTION, *ask.TRAIN), [*question, *form]),
         files=(
             ("Download JSON", "fine-tuning.json", "application/json", answer_json(answer)),
             ("Download CSV", "fine-tuning.csv", "text/csv", options_csv(answer)),
         ),
     )
     return {
-        "need": own_training_card(answer) + training_card(answer, name) + acts,
+        "need": said + own_training_card(answer) + training_card(answer, name) + acts,
         "options": options_table(answer.options) + shardings_table(answer) + changes_table(answer) + phases_table(answer.phases),
         "recipe": recipe(answer),
         "sources": caveat_list(answer.caveats) + source_list(answer.sources),

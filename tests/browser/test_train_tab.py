@@ -20,7 +20,7 @@ def test_a_linked_answer_is_readable_on_a_phone(open_page: Open, scheme: str) ->
     page.evaluate(UNFOLD)
     page.get_by_label("Full", exact=True).check()
     expect(page.locator("#training")).to_contain_text("Optimizer")
-    open_box(page, "Script and command for Jobs")
+    open_box(page, "Script and command")
     assert page.evaluate(BEYOND) == []
     assert page.evaluate(CONTRAST) == []
     assert page.evaluate(NAMELESS) == []

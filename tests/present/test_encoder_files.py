@@ -101,6 +101,19 @@ def test_sizes_of_the_request_are_in_the_script() -> None:
     )
     assert ("NEGATIVES = 3" in pairs, "per_device_train_batch_size=8" in pairs, "mini_batch_size" in pairs) == (True, True, False)
     assert "mini_batch_size=4" in cached
-    assert ("per_device_train_batch_size=32" in rerank, "all-nli:triplet" in rerank) == (True, True)
+    assert ("per_device_train_batch_size=32" in rerank, "sql-questions:mined-negative" in rerank) == (True, True)
     accelerated = training_script(MODEL, replace(asked, objective="contrastive", devices=2, sharding="ddp"), fused=False, epochs=1)
     assert "MULTI_GPU" in accelerated
+
+
+def test_hard_negatives_have_a_dataset_with_their_columns_or_are_asked_for() -> None:
+    """The example has a column for each; a script with more says which columns it wants before it loads anything."""
+    scripts = {
+        number: training_script(MODEL, replace(CPU, objective="contrastive", pairs=PairsRequest(negatives=number)), fused=False, epochs=1)
+        for number in (1, 10, 11)
+    }
+    assert ("all-nli:triplet" in scripts[1], "sql-questions:mined-negative" in scripts[10]) == (True, True)
+    assert 'WANTED = "13 columns of text: a query and its answer, and 11 hard negatives, texts that do not answer it"' in scripts[
+        11
+    ].replace("'", '"')
+    assert ("if not asked.dataset:" in scripts[11], "if not asked.dataset:" in scripts[10]) == (True, False)

@@ -44,10 +44,18 @@ def test_a_score_replaces_the_head() -> None:
     assert weights["sft"] == weights["rerank"] > weights["classify"]
 
 
+def test_the_smallest_micro_batch_of_an_objective_takes_the_place_of_the_default() -> None:
+    """A batch of one has no other row to compare with: the answer says which size it counts, and the script has it."""
+    default = ASK(BGE, objective="contrastive")
+    stated = ASK(BGE, objective="contrastive", micro_batch=2)
+    assert [caveat["code"] for caveat in default["caveats"] if caveat not in stated["caveats"]] == ["training_least_micro_batch"]
+    assert {**default, "caveats": ()} == {**stated, "caveats": ()}
+    assert "per_device_train_batch_size=2" in default["script"]
+
+
 @pytest.mark.parametrize(
     ("model", "asked", "sentence"),
     [
-        (BGE, {"objective": "contrastive"}, "micro_batch was '1'. Accepted: 2 or more with objective contrastive"),
         (BGE, {"objective": "dpo"}, "objective was 'dpo'. Accepted: sft, contrastive, contrastive-cached, rerank, classify"),
         (QWEN, {"objective": "contrastive", "micro_batch": 8}, "rerank, classify: this model is a decoder"),
         (BGE, {"objective": "rerank", "checkpointing": "offloaded"}, "none or layers with objective rerank"),

@@ -177,3 +177,79 @@ def test_pairs_are_asked_for_their_negatives(real_app: Services, objective: str,
     assert {name for name in ("negatives", "parts", "grpo", "pictures") if boxes[name]["visible"]} == shown
     assert "NEGATIVES = 3" in boxes["recipe"]
     assert ("mini_batch_size=4" in boxes["recipe"]) == ("parts" in shown)
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "method", "objective"),
+    [
+        ("BAAI/bge-base-en-v1.5", {"objective": "dpo"}, None, "contrastive"),
+        (LLAMA, {"objective": "contrastive", "microbatch": 8}, None, "sft"),
+        ("black-forest-labs/FLUX.1-dev", {"objective": "grpo", "method": "dora", "sharding": "fsdp", "stack": "unsloth"}, "lora", None),
+        (LLAMA, {"objective": "dpo"}, None, None),
+    ],
+)
+def test_what_does_not_suit_the_model_is_replaced_and_said(
+    real_app: Services, model: str, asked: dict[str, Any], method: str | None, objective: str | None
+) -> None:
+    """The field has what is computed; a field that does not count keeps its value, which is not sent."""
+    updates = train_updates(real_app, model, fill_form(**asked))
+    assert (updates["q_method"].get("value"), updates["q_objective"].get("value")) == (method, objective)
+    assert ("does not suit this kind of model" in updates["need"]) == (method is not None or objective is not None)
+    assert "No training estimate" not in updates["need"]
+
+
+def test_the_micro_batch_of_the_field_is_the_one_that_is_computed(real_app: Services) -> None:
+    """Pairs need two rows to compare: the field shows what the script has."""
+    updates = train_updates(real_app, "BAAI/bge-base-en-v1.5", fill_form(objective="contrastive"))
+    assert updates["q_microbatch"]["value"] == 2
+    assert "per_device_train_batch_size=2" in updates["recipe"]
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "counts", "idle"),
+    [
+        (LLAMA, {}, {"rank", "packing", "stack", "sharding"}, {"doublequant", "gpus", "base"}),
+        (LLAMA, {"method": "qlora", "sharding": "fsdp"}, {"doublequant", "gpus"}, set()),
+        (LLAMA, {"method": "full", "objective": "dpo"}, set(), {"rank", "modules", "packing", "loss", "stack"}),
+        ("openai/whisper-small", {}, {"sharding"}, {"objective", "packing", "loss", "stack"}),
+        ("black-forest-labs/FLUX.1-dev", {}, {"rank", "base"}, {"objective", "packing", "attention", "sharding", "gpus"}),
+        ("black-forest-labs/FLUX.1-dev", {"method": "full"}, set(), {"base", "rank"}),
+    ],
+)
+def test_a_field_is_shown_where_it_counts(real_app: Services, model: str, asked: dict[str, Any], counts: set[str], idle: set[str]) -> None:
+    """The answer depends on a shown field alone."""
+    updates = train_updates(real_app, model, fill_form(**asked))
+    assert {name: updates[f"q_{name}"]["visible"] for name in counts | idle} == dict.fromkeys(counts, True) | dict.fromkeys(idle, False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"objective": "orpo", "checkpointing": "offloaded"}, "Accepted: “None” or “Every layer” with the objective ORPO"),
+        ({"method": "lora-8bit", "sharding": "fsdp"}, "or Method: QLoRA"),
+        ({"objective": "grpo", "completion": 4096}, "Sequence, tokens (2,048)"),
+    ],
+)
+def test_refusals_have_the_words_of_the_form(real_app: Services, asked: dict[str, Any], said: str) -> None:
+    """Labels and words of the fields, not arguments of the API."""
+    assert said in train_updates(real_app, LLAMA, fill_form(**asked))["need"]
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"), [(LLAMA, {}), ("Qwen/Qwen3-32B", {"method": "full"}), (LLAMA, {"where": ["spaces"]}), (LLAMA, {"where": ["own"]})]
+)
+def test_the_command_is_for_the_hardware_of_the_card(real_app: Services, model: str, asked: dict[str, Any]) -> None:
+    """Its flavor, and the number of GPUs in the script; a line for the machine where Jobs was not asked for."""
+    answer = real_app.estimate_training(model, **arguments_of(**asked))
+    option = next(option for option in answer.options if option.verdict != "no")
+    expected = f"--flavor {option.hardware} " if "where" not in asked else "uv run train.py"
+    assert expected in str(answer.command)
+    assert (f"on each of {option.devices} GPUs" in str(answer.script)) == (option.devices > 1)
+    assert option.name in train_updates(real_app, model, fill_form(**asked))["recipe"]
+
+
+def test_the_memory_of_a_colocated_vllm_is_that_of_the_card(real_app: Services) -> None:
+    """Its share of a GPU is more than a step needs: the card says so."""
+    need = train_updates(real_app, LLAMA, fill_form(objective="grpo", rollouts="vllm-colocate"))["need"]
+    assert "vLLM takes 30 % of the GPU" in need
+    assert "vLLM takes" not in train_updates(real_app, LLAMA, DEFAULTS)["need"]
