@@ -1,7 +1,7 @@
-"""The configurations worth trying on an offer, best first: as stored, then eight bits, then four.
+"""Lists the configurations to try on an offer, best first: as stored, then eight bits, then four.
 
-A configuration is engine × precision × devices. Which engines an offer runs follows from their rows and that of its platform
-(`engines_on`): those that its silicon runs and that are advised on it. In a Gradio Space only those that run inside its process.
+A configuration is engine × precision × devices. `engines_on` selects the engines by their rows and by the platform's row: those that the
+silicon runs and that are advised on it. A Gradio Space takes only those that run inside its process.
 
 One request at a time on one card is simplest in the Space's own process. Several requests need a server that batches continuously; several
 cards need one that splits every layer over them. Jobs and Endpoints run images of servers. Precisions that the silicon cannot compute are
@@ -77,10 +77,10 @@ def own_task(stated: str, *, generates: bool) -> str:
 
 
 def able_families(spec: ModelSpec) -> frozenset[Family]:
-    """The kinds of work that a model can do; of a bare parameter count nothing is known, so everything.
+    """The kinds of work that a model can do; all of them for a bare parameter count.
 
-    A decoder of text also makes vectors and labels, and one that sees can be asked without a picture; a Space that only calls a provider
-    needs no model at all.
+    A text decoder also makes vectors and labels, and a model that takes pictures also works without one. A Space that only calls a provider
+    needs no model.
     """
     if spec.source == "rule_of_thumb":
         return frozenset(FAMILIES.values())
@@ -103,7 +103,7 @@ _LENGTHS: dict[Family, tuple[str, ...]] = {"encode": ("context", "prompt"), "spe
 
 
 def lengths_of(family: Family) -> tuple[str, ...]:
-    """Which lengths a request of this family has: encoders answer nothing, the prompt of speech is sound, pictures have a size instead."""
+    """The lengths of a request of this family: encoders write no answer, the prompt of speech is sound, and pictures have a size."""
     return _LENGTHS.get(family, ("context", "prompt", "answer"))
 
 
@@ -144,7 +144,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The configurations to try, best first, and why there are none or fewer than asked for (`None` when nothing was left out)."""
+    """The configurations to try, best first, and the reason why some or all are left out (`None` if all are tried)."""
 
     tried: tuple[Candidate, ...]
     refused: Reason | None = None
@@ -189,7 +189,7 @@ def is_listed(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
 
 
 def explain_unlisted(spec: ModelSpec, engine: Engine, hardware: Hardware) -> Reason | None:
-    """That the engine's list lacks the model's class, with the last release that had it; None for a listed class."""
+    """The reason that the engine's list lacks the model's class, with the last release that had it; None for a listed class."""
     values = find_unlisted(engine, spec.architecture, spec.model_type, on_gpu=hardware.processor.kind == "gpu")
     return None if values is None else Reason("engine_untested", values, variant="dropped" if "last_version" in values else "")
 
@@ -209,7 +209,7 @@ def explain_failure(spec: ModelSpec, engine: Engine, hardware: Hardware) -> Reas
 
 
 def is_untested(spec: ModelSpec, engine: Engine, hardware: Hardware) -> bool:
-    """Whether nothing is known of the model's class with this engine here: by tests on TPUs, else by the engine's own list of models."""
+    """Whether the model's class is untested with this engine: by the tests on TPUs, or else by the engine's own list of models."""
     support = rate_support(spec, engine, hardware)
     return not is_listed(spec, engine, hardware) if support is None else support == "untested"
 
@@ -303,10 +303,10 @@ def _candidates_of(
 def _by_preference(
     spec: ModelSpec, offer: Hardware, engines: Sequence[tuple[Engine, Sdk | Literal[""]]], *, crowd: bool
 ) -> list[tuple[Engine, Sdk | Literal[""]]]:
-    """Engines that list the model first; then servers where several requests arrive at a time or several cards work, else the own process.
+    """Order engines: those that list the model first; then servers if there are several requests or cards, otherwise in-process engines.
 
-    Servers keep the order of `TRAITS`. An engine that uses the speed constants of another one comes last, unless it is the server that
-    batches the requests of several visitors where the others would leave that to the app.
+    Servers keep the order of `TRAITS`. An engine that uses another engine's speed constants comes last. The exception is a server for
+    encoders with several requests: it batches them, which in-process engines leave to the app.
     """
     batches = crowd and spec.work in ENCODES
 
@@ -381,7 +381,7 @@ def _missing(precision: str, silicon: str) -> Reason:
 
 
 def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, engine: Engine, precision: str) -> tuple[Forms, Reason | None]:
-    """llama.cpp's own files. On a GPU 16 bits as stored too; a CPU reads eight bits at most, for the sake of speed."""
+    """Files of llama.cpp: 16 bits on a GPU only, because a CPU is too slow with them, then eight and four."""
     stored = spec.stored.quantization
     if spec.library == "gguf" and stored is not None:
         if precision in {AUTO, stored.format}:
@@ -401,10 +401,10 @@ def _gguf_forms(spec: ModelSpec, silicon: Accelerator | None, engine: Engine, pr
 
 
 def _compressed_formats(silicon: Accelerator, engine: Engine, family: Family, published: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """The formats of eight and of four bits: fp8 where the silicon computes it no slower than int8; four bits as storage on GPUs.
+    """The formats of eight and of four bits: fp8 if the silicon computes it as fast as int8 or faster; four bits as storage on GPUs.
 
-    Four bits of text models: a checkpoint that is known to exist first, then AWQ, which its kernels read packed and which converts the
-    experts of a mixture, then what the engine makes while loading. A Mac reads compressed weights from llama.cpp's files only.
+    Four bits of text models: first a checkpoint that is known to exist; then AWQ, whose kernels read packed weights and which covers the
+    experts of a mixture; then the format that the engine makes while loading. A Mac reads compressed weights from llama.cpp's files only.
     """
     if engine not in FORMATS["int4"]:
         return ()
@@ -412,7 +412,7 @@ def _compressed_formats(silicon: Accelerator, engine: Engine, family: Family, pu
     eight = ("fp8" if fp8 is not None and fp8 >= (int8 or 0) else "int8", EIGHT_BITS)
     if silicon.kind != "gpu":
         return () if silicon.kind == "apple" else (eight,)
-    if family in {"image", "video"}:  # what diffusers makes while loading
+    if family in {"image", "video"}:  # diffusers makes these while loading
         return (("int8", EIGHT_BITS), ("int4", FOUR_BITS))
     if family not in SERVED_TASKS:
         return (eight, ("int4", FOUR_BITS))

@@ -1,4 +1,4 @@
-"""Values for next steps that the text does not state, from the memory laws, for the model, hardware and settings of the prediction."""
+"""Computes values for next steps with the memory laws: those that the text does not state, for the predicted model and hardware."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from lib.workload import MemoryRequest
 _COUNTS = (1, 2, 4, 8, 16)
 """Numbers of devices that are tried."""
 SHARES = frozenset({"share_needed", "share_hopeless"})
-"""Names of the least share of a device that holds one request: one that a server may take, and one that is too much."""
+"""Codes for the smallest share of a device that holds one request: a share that a server may take, and a share that is too large."""
 _CENT = 100
 _HALF = 16
-"""Bits of the formats that older releases of transformers unpack to 32 bits unless a dtype is named."""
+"""Bits of the formats that older releases of transformers load in 32 bits unless a dtype is given."""
 
 
 def advise(
     spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: Accelerator, share: float | None
 ) -> dict[str, int | float | str]:
-    """The values of settings with which one request fits, by their names in the words of next steps; none where none does.
+    """Values of settings with which one request fits, by their names in explain.yaml. A setting that cannot make it fit is missing.
 
-    `share` is the share of a device that the server claims, where the text states it.
+    `share` is the server's share of a device, if the text states it.
     """
     of = count_per_device(spec, request, silicon)
     traits = traits_of(of.request.engine)
@@ -64,14 +64,14 @@ def advise(
 
 
 def _offloaded(spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: Accelerator) -> dict[str, int | float | str]:
-    """Bytes of a pipeline whose parts come to the device one after another; of the largest part, where that does not fit either."""
+    """Bytes of a pipeline with model offload, which has one part on the device at a time; their name says whether that fits."""
     moved = replace(request, pictures=replace(request.pictures, offload="model"))
     needed = count_per_device(spec, moved, silicon).peak(request.context_tokens, request.batch_size)
     return {"offloaded_bytes" if _fits(spec, moved, device_bytes, silicon) else "largest_part_bytes": needed}
 
 
 def advise_beyond(spec: ModelSpec, request: MemoryRequest, silicon: Accelerator) -> dict[str, int | float | str]:
-    """Bytes that explain a full device although one request fits: of weights in 32 bits, and of a model that only one device holds."""
+    """Bytes that can fill a device although one request fits: weights in 32 bits, and the whole model on one of several devices."""
     traits, alone = traits_of(request.engine), replace(request, devices=1)
     if not traits.eager:
         return {}
@@ -88,7 +88,7 @@ def _fits(spec: ModelSpec, request: MemoryRequest, device_bytes: int, silicon: A
 
 
 def _share(of: PerDevice, request: MemoryRequest, device_bytes: int, share: float | None) -> dict[str, int | float | str]:
-    """The least share of a device that holds one request: the share it lacks, more than it should take, or enough of what it has."""
+    """The smallest share of a device that holds one request: `share_enough` if the claimed share suffices, otherwise one of `SHARES`."""
     least = math.ceil(_CENT * of.peak(request.context_tokens, request.batch_size) / device_bytes) / _CENT
     claimed = share or of.claim(request.context_tokens, request.batch_size).capacity_bytes(device_bytes) / device_bytes
     if claimed >= least:

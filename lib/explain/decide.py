@@ -33,16 +33,16 @@ class OtherCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The meaning of a text. Every string in it is of the rows, a number, or a name made of harmless characters."""
+    """The explanation of a text. Its strings come from the rows, or are numbers or names made of harmless characters."""
 
     code: str = ""
     """The cause; "" where no message of the text is known."""
     program: str = ""
     """The program that printed it."""
     phase: str = ""
-    """When."""
+    """Phase: load, start, compile, run, train, call or build."""
     outcome: Outcome = "information"
-    """The outcome."""
+    """Outcome of the program's run."""
     certain: bool = False
     """Whether cause and first step follow from the text alone."""
     numbers: Mapping[str, Value]
@@ -50,7 +50,7 @@ class Explanation:
     steps: tuple[str, ...] = ()
     """Codes of next steps, the best first."""
     programs: tuple[str, ...] = ()
-    """The programs whose surroundings the text shows."""
+    """Programs that the text's context lines name."""
     stated: Mapping[str, str] = field(default_factory=dict)
     """Settings that follow from the messages of the text (`Message.sets`)."""
     also: tuple[OtherCause, ...] = ()
@@ -90,18 +90,18 @@ class Reading:
 
 
 def read_text(text: str) -> Reading:
-    """The messages and names of a text. Reading takes the time; deciding does not."""
+    """The messages and names of a text. This takes nearly all the time of an explanation."""
     pasted = PastedText(text)
     return Reading(tuple(find_messages(pasted)), find_names(pasted.spaced.joined))
 
 
 def explain_text(text: str) -> Explanation:
-    """The meaning of the text; a text without a known message is explained as unknown."""
+    """Read a text and decide its cause. Without a known message, `recognised` of the result is false."""
     return decide_cause(read_text(text))
 
 
 def decide_cause(reading: Reading, given: frozenset[str] = frozenset()) -> Explanation:
-    """The meaning of a text. `given` are codes of `context` rows that the caller knows to hold, though the text does not show them."""
+    """The explanation of a text. `given` are codes of `context` rows that hold even if the text does not show them."""
     findings, named = reading.findings, reading.named
     found = given.union(finding.message.code for finding in findings)
     own = [finding for finding in findings if finding.message.kind != "context"]
@@ -133,7 +133,7 @@ def decide_cause(reading: Reading, given: frozenset[str] = frozenset()) -> Expla
 
 
 def _rank(item: tuple[Finding, _Meaning], wrapped: set[str]) -> int:
-    """How early a finding counts as the cause: a failure that the program recovered from does not come before what happened next."""
+    """Rank of a finding as the cause, 0 first. A failure from which the program recovered ranks after all other failures."""
     finding, meaning = item
     kind = finding.message.kind
     later = finding.message.code in wrapped
@@ -143,7 +143,7 @@ def _rank(item: tuple[Finding, _Meaning], wrapped: set[str]) -> int:
 
 
 def _fewer(item: tuple[Finding, _Meaning], lines_of: Counter[str]) -> int:
-    """Of the lines of several starts, those of the program that printed most count."""
+    """Among start lines, the code with most lines ranks first."""
     return -lines_of[item[1].code] if item[0].message.kind == "notice" else 0
 
 
@@ -163,7 +163,7 @@ def _merge(findings: Iterable[Finding]) -> dict[str, object]:
 
 
 def _complete(finding: Finding, others: Mapping[str, object]) -> dict[str, Value]:
-    """The numbers of a message, and of the messages around it where it has no such number."""
+    """The numbers of a message, completed by those of other messages."""
     return {**others, **_own(finding)}  # type: ignore[dict-item]  # rows derive numbers from numbers
 
 
@@ -176,7 +176,7 @@ def _distinct(others: Iterable[tuple[Finding, _Meaning]], chosen: str) -> tuple[
 
 
 def _program(message: Message, contexts: list[Message]) -> str:
-    """The program that printed the message; of one that others contain, the outer one."""
+    """The program that printed the message; if that is a library (torch) inside a program that the text names, the outer program."""
     outer = [context.program for context in contexts if context.program != message.program]
     return outer[0] if message.program in _GENERIC and outer else message.program
 

@@ -1,4 +1,4 @@
-"""Models, hardware and flags that a text names."""
+"""Finds the models, hardware and flags that a text names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CARDS = re.compile(
     r"|TPU v(?:5e|5p|6e|2|3|4)|v(?:5e|5p|6e|5litepod)-\d{1,3})(?:\b|(?=[x×*]\d)|(?=s\b))"
 )
 _COUNT = r"(?<![\w.|#:-])(?<![Gg][Pp][Uu] )(?<!\| )(?<![Rr]ank )(?<!evice )(?<!orker )(?<!step )(?<!Step )(?P<{}>\d{{1,2}})(?: ?[x×*] ?| )"
-"""A number before a card: not the index of a card in a table or a list, nor of a process or a step."""
+"""A count before a card's name. Indices of cards in tables and lists, of processes and of steps are excluded."""
 _COUNT_BEFORE = re.compile(rf"{_COUNT.format('count')}\Z|(?<![\w.])(?P<times>\d{{1,2}}) ?[x×*] ?(?:(?:NVIDIA|GeForce|Tesla|AMD) ){{1,2}}\Z")
 _COUNT_AFTER = re.compile(r"(?: \d{2,3} ?GB?)? ?[x×*] ?(\d{1,2})(?![\w.])")
 _CHIP = r"(?i:A100|A10G|A10|A40|B200|B300|H100|H200|H20|L40S|L40|L4|L20|T4|V100|P100|P40)"
@@ -82,7 +82,7 @@ _SHORT_FLAG = re.compile(r"(?<![\w-])--?([a-z]{2})[= ]{1,2}(\d{1,3})\b")
 
 @cache
 def _short_flags() -> Mapping[str, str]:
-    """The long names of the two-letter flags of servers that say how many cards they take ("-tp")."""
+    """Long names of the servers' two-letter flags for numbers of cards ("-tp")."""
     pairs = (pair for engine in ENGINES if (command := traits_of(engine).command) is not None for pair in command.other_names.items())
     return {flag.lstrip("-"): f"{setting}_size" for flag, setting in pairs if setting.endswith("_parallel") and len(flag.lstrip("-")) == 2}  # noqa: PLR2004
 
@@ -94,13 +94,13 @@ class Named:
     models: tuple[str, ...] = ()
     """Ids of models, in the order of the text."""
     mentioned: tuple[str, ...] = ()
-    """Pairs of words that may be ids of models, the first ones; paths are among them."""
+    """The first pairs `word/word`, which may be ids of models or paths."""
     tags: tuple[str, ...] = ()
     """Models with a size, as Ollama names them ("gpt-oss:20b")."""
     cards: tuple[str, ...] = ()
     """Cards as they are printed."""
     card_count: int = 0
-    """The number of cards that is written next to a card ("8x NVIDIA H100"), the largest one; 0 where none is."""
+    """The largest count next to a card's name ("8x NVIDIA H100"); 0 without one."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """Settings of a server, the last value of each, with underscores in their names."""
 
@@ -130,7 +130,7 @@ def find_names(text: str) -> Named:
 
 
 def _find_cards(text: str) -> tuple[tuple[str, ...], int]:
-    """The cards of a text, each once, and the largest number that is written next to one; 0 where none is."""
+    """The cards of a text, each once, and the largest count next to one; 0 without one."""
     cards: dict[str, str] = {}
     spans: list[tuple[int, int]] = []
     card_count = 0
@@ -154,7 +154,7 @@ def _find_cards(text: str) -> tuple[tuple[str, ...], int]:
         name = re.sub(r"(?<=\d) ?[Gg][Bb]?\Z", "GB", match["counted"] or match["sized"] or match["followed"])
         name = re.sub(rf"\A{_CHIP}", lambda chip: chip[0].upper(), name)
         longer = any(re.match(rf"{re.escape(_fold(name))}(?:sxm|pcie|nvl|\d{{2,3}}gb|\Z)", known) for known in cards)
-        if len(cards) < _MOST and not longer:  # the printed name of the same card says more
+        if len(cards) < _MOST and not longer:  # a longer name of the same card is known
             cards.setdefault(_fold(name), name)
     return tuple(cards.values()), card_count
 

@@ -1,16 +1,17 @@
-"""The known messages: rows of `lib/data/pasted_messages.yaml`.
+"""Reads the known messages, the rows of `lib/data/pasted_messages.yaml`.
 
-A row is found by plain text (`find`), and bounded regular expressions read its numbers from the line that holds it. Their groups are named
-after the number; the end of a group's name is the unit in which the program printed it:
+Plain text finds a row (`find`). Bounded regular expressions (`numbers`) read its numbers from the line with that text. A group of such an
+expression has the name of the number; the end of its name is the unit that the program printed:
 
-    _bytes   a size with its unit, such as "648.00 MiB"; a program that writes GB or G here divides by 1024
-    _gib     a number of GiB (`_mib` and `_kib`: of MiB and KiB, `_gb` and `_mb`: of 10^9 and 10^6 bytes), whose unit is printed elsewhere;
-             the number is called `_bytes`
-    _clock   a duration such as "0:32:45" or "1 day, 2:03:04"; the number is called `_s`
+    _bytes   a size with its unit, such as "648.00 MiB"; GB and G count as GiB, because the programs divide by 1024
+    _gib     a number of GiB without its unit (`_mib` and `_kib`: of MiB and KiB, `_gb` and `_mb`: of 10^9 and 10^6 bytes); in the answer
+             the name ends in `_bytes`
+    _clock   a duration such as "0:32:45" or "1 day, 2:03:04"; in the answer the name ends in `_s`
     _text    words instead of a number
     _list    every occurrence, as a list
-    (a name that begins with "_" is only read for `needs`)
-    _each    one number for every device: its name begins with what the groups `part_key` and `device_key` found
+    _each    one number for every device: the texts of the groups `part_key` and `device_key` become the beginning of its name
+
+A number whose name begins with "_" is not in the answer; `needs` and `derive` may read it.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def holds(condition: str, numbers: Numbers, found: frozenset[str]) -> bool:
 
 
 class Case(Row):
-    """Meaning of a message when its numbers, or other messages, say more."""
+    """Meaning of a message if its numbers or other messages of the text make it more specific."""
 
     code: Text
     """The cause."""
@@ -116,11 +117,11 @@ class Message(Row):
     numbers: tuple[Text, ...] = ()
     """Regular expressions, see above."""
     needs: tuple[Text, ...] = ()
-    """Without these numbers it is another message."""
+    """Numbers that must all be read, or the message does not match."""
     either: tuple[Text, ...] = ()
-    """Without one of these numbers it is another message."""
+    """Numbers of which at least one must be read, or the message does not match."""
     derive: tuple[Text, ...] = ()
-    """`NAME = A + B`: numbers that follow; the first line whose inputs are there counts."""
+    """`NAME = A + B`: numbers that follow from others; of several lines for one name, the first with both inputs counts."""
     divisors: str = ""
     """The number whose divisors are listed as `divisors`."""
     cases: tuple[Case, ...] = ()
@@ -134,19 +135,19 @@ class Message(Row):
     wraps: tuple[Text, ...] = ()
     """Codes of messages that this one repeats in its own words."""
     sets: Mapping[Text, Text] = Field(default_factory=dict)
-    """Settings that the program has where it prints this, and that no flag says: `profile: length`, or fields of a training request."""
+    """Settings that this message implies without a flag: `profile: length`, or fields of a training request."""
     spaced: bool = False
     """Its patterns need the blanks between words."""
     lines: int = Field(default=1, ge=1, le=12)
-    """Lines that it may take."""
+    """Number of lines over which the message may be spread."""
     places: int = Field(default=4, ge=1, le=64)
-    """Places at which it is read, the first ones."""
+    """Occurrences that are read, from the first one."""
     last: bool = False
-    """Only its last place is read: a running program prints it again and again."""
+    """Only its last occurrence is read, for a message that a running program prints repeatedly."""
     gather: tuple[Text, ...] = ()
-    """`NAME = list NUMBER` (or `min`, `max`, `count`): numbers that its places have together, if there are several."""
+    """`NAME = list NUMBER` (or `min`, `max`, `count`): a number that combines several occurrences."""
     lookback: int = Field(default=0, ge=0, le=400)
-    """Characters before its line in which a number is looked for that the line does not have."""
+    """Characters before its line that are searched for numbers that the line lacks."""
 
     @cached_property
     def needles(self) -> tuple[str, ...]:

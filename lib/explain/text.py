@@ -1,7 +1,7 @@
-r"""A pasted text made searchable: what hides a secret is undone, secrets are masked, then frames and blanks are removed.
+r"""Makes a pasted text searchable: undoes escapes that could hide a secret, masks secrets, and removes frames and blanks.
 
 Logs are pasted from terminals, which wrap lines, from browsers, which escape `<`, and from JSON, which writes line ends as `\\n`. So a
-message is searched in lines without any blank, and if no line holds it, in the whole text without blanks. Every step takes time
+message is searched in lines without blanks; if no line contains it, in the whole text without blanks. Every step takes time
 proportional to the length of the text.
 """
 
@@ -31,8 +31,8 @@ _SECRETS = (
         r"(?<![A-Za-z0-9])(?!ZNK?(?:3c10|2at|5torch))(?=[a-z0-9]{0,40}[A-Z])(?=[A-Z0-9]{0,40}[a-z])(?=(?:[A-Za-z]{0,20}[0-9]){3})[A-Za-z0-9]{20,}"
     ),
 )
-"""The last one is a part of any secret: twenty letters in both cases with three digits. Names of classes and models are not like that, but
-those of torch's C++ symbols are."""
+"""The last pattern catches other secrets: 20 characters and more with upper and lower case and three digits. Names of classes and models
+do not match it; C++ symbols of torch do, so they are excluded."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _INVISIBLE = (
     *range(0x20), *range(0x7F, 0xA0), 0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F),
@@ -52,12 +52,12 @@ _ESCAPED_TWICE = re.compile(r"&(?:amp|lt|gt|quot|#39|#x27|#[0-9]{2,7}|#x[0-9a-fA
 
 
 _RUN = 4
-"""Letters of a run; no plain text that is searched is shorter."""
+"""Letters of a run. No searched message is shorter."""
 _SLOTS = 1 << 18
 
 
 def hash_grams(text: str) -> np.ndarray:
-    """The hashes of all runs of four letters: a text contains another one only if it has all hashes of it."""
+    """The hashes of all runs of four letters. A text can contain a message only if it has all hashes of the message."""
     codes = np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
     mixed = np.zeros(max(0, len(codes) - _RUN + 1), np.uint32)
     for place in range(_RUN):
@@ -74,7 +74,7 @@ def mask_secrets(text: str) -> str:
 
 
 class View:
-    """The lines of a text in one form, and how a message that runs over a line end is read in it."""
+    """A text as lines, and as one string for messages that a line end splits."""
 
     def __init__(self, text: str, glue: str) -> None:
         """`glue` joins two lines of a wrapped message."""
@@ -92,7 +92,7 @@ class View:
         return int(np.searchsorted(self._starts[joined], place, side="right")) - 1
 
     def start_of(self, line: int, *, joined: bool) -> int:
-        """The place of a line's first character; of a line behind the last one, the end."""
+        """The position of a line's first character; the end of the text for a line number beyond the last."""
         starts = self._starts[joined]
         return int(starts[line]) if line < len(starts) else len(self.joined if joined else self.text) + 1
 
@@ -101,8 +101,8 @@ class PastedText:
     """A text whose secrets are masked, in the two forms that messages are searched in; lines have the same numbers in both."""
 
     def __init__(self, text: str) -> None:
-        """Undo the escapes of browsers, terminals and JSON, which would hide a secret, and mask; nothing else sees the text before."""
-        text = html.unescape(_NOT_A_CHARACTER.sub("", text[:MAX_BYTES]))  # which Python refuses to read as a number
+        """Undo the escapes of browsers, terminals and JSON, which could hide a secret, and mask it; no other code sees the raw text."""
+        text = html.unescape(_NOT_A_CHARACTER.sub("", text[:MAX_BYTES]))  # Python rejects numbers that long
         if _ESCAPED_TWICE.search(text):
             text = html.unescape(_NOT_A_CHARACTER.sub("", text))
         text = _ESCAPES.sub("", text).replace("\\n", "\n").replace('\\"', '"').replace("\\/", "/").replace("\r\n", "\n").replace("\r", "\n")

@@ -2,19 +2,19 @@
 
     step   A · (micro + e + u) + optimizer
     micro  ((c · C)^4 + τ^4)^(1/4)          τ = h · blocks · (2 + k · s)
-    C      seconds in which the card computes (F - F_a) · (1 + b + s) + F_a · (1 + 2.5 + s)
+    C      seconds that the card needs for (F - F_a) · (1 + b + s) + F_a · (1 + 2.5 + s) FLOP
 
     F  FLOP of a forward pass, F_a of them attention      A  micro-batches of a step      s  share of the blocks that are recomputed
     b  products of the backward pass for each of the forward pass: 1 with adapters (frozen weights need no gradient), 2 in full
-    e  text encoders and VAE, where their results are not computed before      u  unpacking of 4-bit weights
-    h, τ  host time: of a block and pass; of a micro-batch      k  host time of recomputing a block, in passes
-    c  1 if the card computes at the rate of pictures that are made (`lib.laws.pipeline`)
+    e  seconds of text encoders and VAE if their results are not computed before training      u  seconds of unpacking 4-bit weights
+    h  host seconds of a block in one pass      τ  host seconds of a micro-batch      k  host time of recomputing a block, in passes
+    c  computing time in training by that of inference, 1 if equal (`lib.laws.pipeline`)
 
-Launching kernels overlaps with computing, as in `lib.laws.pipeline`. FlashAttention's backward pass has five products in place of two
-(Dao et al. 2022, arXiv:2205.14135). Bases in few bits multiply c and h by factors of their own.
+Launching kernels overlaps with computing, as in `lib.laws.pipeline`. FlashAttention's backward pass has five products, its
+forward pass two (Dao et al. 2022, arXiv:2205.14135). A base in 4 or 8 bits multiplies c and h by factors of its own (`FormatTimes`).
 
 Source: fitted by `scripts/check_picture_seconds.py` on SimpleTuner's sweep (bc8e6ab77, 2026-08-22; H100 and L40S). Limits: one card;
-host times are those of two servers; no compilation is assumed, and some of the runs had it.
+host times are those of two servers; the law assumes no compilation, though some of the runs used it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from lib.laws import Law
 
 ATTENTION_BACKWARD = 2.5
-"""Products of attention's backward pass for each in the forward pass: 5 in place of 2."""
+"""Products of attention in the backward pass for each one in the forward pass: 5 / 2."""
 _OVERLAP = 4.0
 LAW = Law(
     "A · ((c · C)^4 + (h · blocks · (2 + k · s))^4)^(1/4) + optimizer",
@@ -33,7 +33,7 @@ LAW = Law(
 
 
 class FormatTimes(NamedTuple):
-    """Factors of a base in few bits, next to one in 16 bits: of computing, and of the host's time."""
+    """Factors of a base in 4 or 8 bits compared with 16: on computing time, and on host time."""
 
     flops: float
     host: float

@@ -3,38 +3,39 @@
 Bytes for each trained parameter of w bytes (two in pure bf16; four where it is trained in mixed precision, adapters among them):
 
     gradient                   w
-    AdamW                      2·w moments               foreach: 1·w more while it steps; fused: nothing
-    AdamW in 8 bits            2·(1 + 4/256)             a byte for each moment, one float32 for 256 of them
-    paged AdamW                0                         the states lie in unified memory; the device holds them while there is room
-    Adafactor                  4·(rows + columns)        of a matrix; 12 for each element of the largest one while it steps
-    Muon                       w                         one momentum of a matrix; AdamW for tables, the head and vectors
+    AdamW                      2·w (two moments)         foreach: w more during the update; fused: nothing more
+    AdamW in 8 bits            2·(1 + 4/256)             a byte for each moment, and one float32 for 256 of them
+    paged AdamW                0                         the states are in unified memory; they are on the device while it has room
+    Adafactor                  4·(rows + columns)        for a matrix; during the update 12 for each element of the largest one
+    Muon                       w                         one momentum for a matrix; AdamW for tables, the head and vectors
     SGD                        0
-    master weights             2                         mixed precision: float32 in addition to the 16 bits
+    master weights             2                         mixed precision: weights in float32 take two bytes more than in 16 bits
 
-A step has five fullest moments; its peak is the largest of them:
+A step has five moments at which memory can peak; the largest is the peak:
 
-    logits    weights + states + kept activations of all layers + logits, their float32 copy and log-softmax, inside autocast
-    loss      weights + states + kept activations of all layers + log-softmax and its two gradients, after autocast
-    layer     weights + states + gradients of the head and above + kept + one layer once more, recomputed, and its passing gradients
-    end       weights + states + all gradients + one layer in full; a tied table's gradient once more until the two are added, and twice
-              where steps are accumulated
-    update    weights + states + all gradients + what the optimizer takes while it steps
+    logits    weights + states + saved activations of all layers + logits, their float32 copy and log-softmax (inside autocast)
+    loss      weights + states + saved activations of all layers + log-softmax and its two gradients (after autocast)
+    layer     weights + states + gradients of head and table + saved activations + the last layer, recomputed, and its passing gradients
+    end       weights + states + all gradients + the first layer in full. A tied table's gradient counts once more until both are added,
+              and twice more with accumulation.
+    update    weights + states + all gradients + temporary tensors of the optimizer
 
-Gradients lie there at every moment where steps are accumulated. In mixed precision autocast casts each trained matrix once and keeps the
-copies of all layers until its context ends, which is after the loss; then only what the graph holds stays: all copies where nothing is
-recomputed, and with checkpoints those of the layer that is recomputed. Logits and loss, for each token and entry of the vocabulary with b
-bytes an element: b + 4 + 4 (logits, their float32 copy, log-softmax), then 4 + 4 + 4 (log-softmax, its gradient, and that of the copy;
-transformers ≥ 4.45), and b in both where a tanh caps the logits; a fused or chunked loss holds the hidden states and a gradient of them
-instead, 4·b·h for each token, and one chunk.
+With accumulation, gradients take memory at every moment. In mixed precision autocast makes a 16-bit copy of each trained matrix and keeps
+the copies of all layers until its context ends, after the loss. Then the graph keeps all copies if nothing is recomputed, and with
+checkpoints those of the layer that is recomputed.
 
-An encoder that reads pictures or sound adds two moments. Without gradients it keeps nothing, and its forward pass is one of them:
+Logits and loss, for each token and entry of the vocabulary, with b bytes an element: first b + 4 + 4 (logits, their float32 copy,
+log-softmax), then 4 + 4 + 4 (log-softmax, its gradient, the gradient of the copy; transformers ≥ 4.45). If a tanh caps the logits, both
+have b more. A fused or chunked loss keeps the hidden states and their gradient instead: 4·b·h for each token, and one chunk.
+
+An encoder that reads pictures or sound adds two moments; one that no gradient passes adds the first only:
 
     encoder forward    weights + states + the input + one layer's temporary tensors
-    encoder backward   weights + states + gradients of the decoder + kept by the encoder + one layer once more; at its end all gradients
+    encoder backward   weights + states + gradients of the decoder + saved by the encoder + one layer recomputed; at its end all gradients
 
 Limits: transformers' own modules; FSDP and ZeRO as published, without the traffic's buffers beyond two layers.
 Sources: Rajbhandari et al. 2020, "ZeRO", arXiv:1910.02054; Dettmers et al. 2022, arXiv:2110.02861 (8-bit states in blocks); Shazeer and
-Stern 2018, arXiv:1804.04235; torch 2.13 torch/optim (foreach, Muon); transformers 5.23.0 loss/loss_utils.py; what a loss holds was
+Stern 2018, arXiv:1804.04235; torch 2.13 torch/optim (foreach, Muon); transformers 5.23.0 loss/loss_utils.py; bytes of a loss were
 measured by github.com/linkedin/Liger-Kernel benchmark/data (ead96b61).
 """
 
@@ -71,7 +72,7 @@ class TrainedParameters(NamedTuple):
 
 
 class OptimizerStates(NamedTuple):
-    """Bytes of an optimizer: resident on the device, paged in unified memory, and temporary while it steps."""
+    """Bytes of an optimizer: resident on the device, paged in unified memory, and temporary during the update."""
 
     resident: Bytes
     paged: Bytes
@@ -123,8 +124,8 @@ def loss_bytes(
 ) -> LossBytes:
     """Logits and loss of so many tokens.
 
-    `capped`: a tanh caps the logits and is kept for its gradient. `copied`: the loss is that of a float32 copy, as of models that write;
-    those that fill masks compute it in the dtype of the logits, unless autocast puts it into float32.
+    `capped`: a tanh caps the logits, and its output is kept for the gradient. `copied`: the loss is computed on a float32 copy, as in
+    models that generate text. Models that fill masks compute it in the dtype of the logits, unless autocast uses float32.
     """
     kept, width = vocabulary * element_bytes if capped else 0, FLOAT32 if copied else element_bytes
     forward = kept + vocabulary * (element_bytes + (2 * width if copied else width))
@@ -143,9 +144,9 @@ _STATISTICS = 7
 def logprob_bytes(*, tokens: int, vocabulary: int, hidden: int, element_bytes: int, trains_head: bool) -> LossBytes:
     """Log-probabilities of so many tokens in tiles, without logits.
 
-    Forward: a copy of the hidden states, a tile, seven statistics of float32. Backward: the hidden states' copy, their gradient in float32
-    and once more in their own dtype, a tile; of a head that is trained its gradient in both.
-    Source: trl/kernels/chunked_logprob.py and trl/trainer/utils.py of TRL 1.16.0.
+    Forward: a copy of the hidden states, a tile, seven float32 statistics for each token. Backward: that copy, its gradient in float32 and
+    in its own dtype, and a tile; if the head is trained, its gradient in both dtypes. Source: trl/kernels/chunked_logprob.py and
+    trl/trainer/utils.py of TRL 1.16.0.
     """
     tile = min(tokens, _TILE_TOKENS) * _TILE_ENTRIES * element_bytes  # as wide for a small vocabulary too
     copy = tokens * hidden * element_bytes
@@ -194,7 +195,7 @@ class StepPart(StrEnum):
 
 
 class StepPeaks(NamedTuple):
-    """Bytes of a step's fullest moments, by what they hold; the last four are empty without GRPO, pictures or sound."""
+    """Bytes at a step's fullest moments, by `StepPart`; the last four are empty without GRPO, pictures or sound."""
 
     logits: dict[str, int]
     loss: dict[str, int]
@@ -230,7 +231,7 @@ NO_ENCODER = EncoderTensors()
 
 
 class StepTensors(NamedTuple):
-    """Bytes that lie on a device through a step or come and go in it."""
+    """Bytes on a device that last through a step, or come and go in it."""
 
     states: dict[str, int]
     """Through the whole step: weights, master weights, adapters, optimizer."""
@@ -247,7 +248,7 @@ class StepTensors(NamedTuple):
     activation_gradients: int
     """Gradients that pass through one layer."""
     kept_inputs: int
-    """Inputs of all layers with their gradients, where they stay until the backward pass ends."""
+    """Inputs of all layers with their gradients, if they are kept until the backward pass ends; otherwise 0."""
     loss: LossBytes
     tied_gradients: int
     """Gradients of a table that is also the head, in addition to the sum of both."""
@@ -263,7 +264,7 @@ STEADY = frozenset(
         StepPart.GRADIENTS, StepPart.OPTIMIZER_TEMPORARY, StepPart.TEXT_ENCODERS, StepPart.VAE, StepPart.ROLLOUT_ENGINE,
     }
 )  # fmt: skip
-"""Bytes in blocks that stay allocated; the rest comes and goes, and the allocator cannot always use its blocks again."""
+"""Parts whose blocks stay allocated. Blocks of other parts are freed and allocated again, and the allocator cannot always reuse them."""
 
 
 def temporary_bytes(peak: dict[str, int]) -> int:

@@ -4,12 +4,12 @@
 
     floor = max( (bytes − cache) / bandwidth ,  FLOPs / peak )          efficiency = floor / median
 
-b batch, h hidden, i intermediate, s bytes per element. Each of the three matrices crosses the memory's bus once at least, except what the
-cache still held from the iteration before (`cache`, the last level's whole size; a measured bandwidth counts caches by itself).
-A time below the floor did not wait for the work: a device that computes asynchronously hands the call back at once, and a clock
-stopped there has timed the dispatch. So such a result is called invalid, never fast.
+b batch, h hidden, i intermediate, s bytes per element. Each of the three matrices is moved at least once, except the part that
+the cache keeps from the iteration before (`cache`, the size of the last level; a measured bandwidth already includes caches).
+A time below the floor did not wait for the work: a device that computes asynchronously returns from the call at once, and the clock
+measures the dispatch only. Such a result is called invalid, never fast.
 
-The products are made on the device, timed one by one, and every result is used. Each product's sum is added to the next input (times
+The device computes the products; each is timed, and every result is used. Each product's sum is added to the next input (times
 zero, which no compiler may drop from floating-point arithmetic), and all sums must equal what the inputs imply: Σ y = (Σ_b x) · (Σ_i w).
 Inputs are uniform in [0, 1), so that the sum is far from zero and half precision does not overflow.
 
@@ -52,11 +52,11 @@ ELEMENT_BYTES: dict[Dtype, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 MAX_BATCH = 65_536
-MAX_SIDE = 131_072  # of the inputs uniform in [0, 1) the sum of so many products, a fourth of it, still has a float16
+MAX_SIDE = 131_072  # the sum of so many products of inputs in [0, 1) is about a fourth of it, which float16 can hold
 MAX_ITERATIONS = 10_000
 MAX_WARMUP = 1_000
 UNKNOWN_CACHE_BYTES = 256 * MIB
-"""The last cache of a GPU whose data sheet states none: as large as any that is built (MI300X, 256 MiB), so the floor stays one."""
+"""Last-level cache of a GPU whose datasheet states none: the largest that is built (MI300X), so that the floor stays a lower bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class MatmulCase(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRoof:
-    """Ceilings of a device: bytes/s, FLOP/s where a peak is known, bytes of cache that need not be read again, and where it is from.
+    """Ceilings of a device: bytes/s, FLOP/s if a peak is known, bytes of cache that need not be read again, and the sources.
 
     `measured` marks a bandwidth that was measured here instead of read in a datasheet.
     """
@@ -117,8 +117,8 @@ class MatmulTimes:
 def datasheet_roof(silicon: Accelerator, dtype: Dtype, *, tf32: bool = False) -> DeviceRoof:
     """The roof of a card or chip by its datasheet.
 
-    Where the type has no unit of its own the fastest floating-point unit is counted: nothing on the chip is faster, so the floor stays
-    a floor. `tf32` says that float32 is multiplied in TF32, which torch leaves off unless told otherwise.
+    If the type has no unit of its own, the fastest floating-point unit counts, so that the floor stays a lower bound. `tf32`: float32 is
+    multiplied in TF32, which is off in torch by default.
     """
     name = "tf32" if tf32 and dtype == "float32" else SHORT[dtype]
     return DeviceRoof(
@@ -137,7 +137,7 @@ def floor(case: MatmulCase, roof: DeviceRoof) -> Floor:
 
 
 def nearest_rank(times: Sequence[float], share: float) -> float:
-    """The shortest of the times that at least this share of them does not exceed; `times` is not empty."""
+    """The percentile `share` of the times by the nearest-rank method; `times` is not empty."""
     ordered = sorted(times)
     rank = -(-share * len(ordered) // 1)  # rounded up
     return ordered[max(0, int(rank) - 1)]
@@ -170,7 +170,7 @@ _PROBED_FROM = 16  # a case this many times the probe is short enough to be run 
 
 
 Timer = Callable[[Callable[[], "torch.Tensor"]], tuple["torch.Tensor", float]]
-"""Runs the work; its result and the seconds that the device took for it. The device is done with it when this returns."""
+"""Runs the work; its result and the seconds that the device took for it. It returns after the device has finished."""
 
 
 def host_timer(wait: Callable[[], object], now_ns: Callable[[], int] = time.perf_counter_ns) -> Timer:
@@ -186,7 +186,7 @@ def host_timer(wait: Callable[[], object], now_ns: Callable[[], int] = time.perf
 
 
 def time_on_cuda(work: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, float]:
-    """Two events on the device's own stream, so the host's part is not counted; the device is awaited after each."""
+    """Time by two events on the device's stream, so host time is not counted. Waits for the device after each product."""
     import torch  # noqa: PLC0415 loaded when first needed
 
     begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
@@ -205,7 +205,7 @@ def synchronizer(device: torch.device) -> Callable[[], object]:
 
 
 def is_emulated(case: MatmulCase, device: torch.device, capability: tuple[int, int] | None) -> bool:
-    """Whether the device multiplies this type without a unit of its own: by converting, or element by element."""
+    """Whether the device emulates this type, which has no unit of its own: by converting, or element by element."""
     import torch  # noqa: PLC0415 loaded when first needed
 
     if case.dtype == "float32":
@@ -228,7 +228,7 @@ def check_time(case: MatmulCase, first_s: float, limit_s: float, *, how: str) ->
 
 
 def _probe(case: MatmulCase, x: torch.Tensor, w: torch.Tensor, clock: Timer, limit_s: float, flops: int) -> None:
-    """Time a corner of the product first when the whole could take long, and refuse by that.
+    """If the product could take long, time a small part of it first and refuse by that time.
 
     The corner is cut from the real matrices: how far apart their rows lie decides how fast they are read.
     """
@@ -252,7 +252,7 @@ def run_matmuls(
     clock: Timer | None = None,
     now: Callable[[], float] = time.perf_counter,
 ) -> Iterator[HeartbeatProgress | MatmulTimes]:
-    """Run the case and tell how it goes; the last item is the times. Fewer than asked for when `limit_s` ends first.
+    """Run the case and yield progress; the last item holds the times, fewer than requested if `limit_s` ends first.
 
     `slow_type` says that the type is emulated, so that the probe is small. Closing the generator ends the run and frees its memory.
     """
@@ -298,12 +298,12 @@ def run_matmuls(
 
 
 MARGIN = 1.25
-"""The floor is set for a memory a quarter faster than the fastest pass: on a shared host neighbours come and go."""
+"""The floor assumes memory a quarter faster than the fastest measured pass, because neighbours on a shared host may have slowed it down."""
 LIMIT_S = {"cpu": 60.0, "cuda": 30.0, "zerogpu": 15.0}
 """Seconds that a run may take on each kind of device."""
-_SHARE = {"cpu": 0.5, "cuda": 0.9, "zerogpu": 0.9}  # of what is free: on a CPU the app itself lives there too
+_SHARE = {"cpu": 0.5, "cuda": 0.9, "zerogpu": 0.9}  # share of the free memory; on a CPU the app is in it too
 _MEASURED_AT_MOST = 3  # times that a bandwidth is measured
-_SLOWER = 10  # a half card that reaches a fifth of its peak
+_SLOWER = 10  # half a card that reaches a fifth of its peak takes ten times the floor
 _MOST_ON_CPU = 4 * GIB  # making the matrices alone would take a CPU many seconds
 
 
@@ -323,7 +323,7 @@ HeartbeatEvent = HeartbeatProgress | HeartbeatRun
 
 
 def check_memory(case: MatmulCase, device: Device) -> None:
-    """Refuse what does not fit, before anything is made."""
+    """Refuse a case that does not fit, before any tensor is made."""
     allowed = int(device.free_bytes * _SHARE[device.kind])
     if device.kind == "cpu":
         allowed = min(allowed, _MOST_ON_CPU)
@@ -339,7 +339,7 @@ def run_heartbeat(
     case: MatmulCase,
     device: Device,
     silicon: Accelerator | None,
-    placed_bytes: int = 0,  # noqa: ARG001 what `gpu_seconds` has to know
+    placed_bytes: int = 0,  # noqa: ARG001 only `gpu_seconds` reads it
     *,
     limit_s: float | None = None,
     clock: Timer | None = None,
@@ -383,7 +383,7 @@ def run_heartbeat(
 def _roof(case: MatmulCase, silicon: Accelerator | None, on: torch.device, times: MatmulTimes, *, tf32: bool) -> DeviceRoof:
     """The datasheet's roof, or one of a measured bandwidth and no known peak.
 
-    A measured bandwidth can be too low when a neighbour was busy just then: so before a time is called impossible it is measured again.
+    A busy neighbour can make a measured bandwidth too low, so it is measured again before a time is called impossible.
     """
     if silicon is not None:
         return datasheet_roof(silicon, case.dtype, tf32=tf32)
@@ -409,7 +409,7 @@ def _roof(case: MatmulCase, silicon: Accelerator | None, on: torch.device, times
 
 
 def gpu_seconds(case: MatmulCase, _device: Device, silicon: Accelerator | None, placed_bytes: int = 0) -> float:
-    """Seconds of a GPU that a run on ZeroGPU declares: `_SLOWER` times what all products take at least, and the start."""
+    """Seconds of a GPU that a run on ZeroGPU declares: `_SLOWER` times the floor of all products, and the start."""
     least = LIMIT_S["zerogpu"]
     if silicon is not None:
         bound = floor(case, datasheet_roof(silicon, case.dtype)).seconds

@@ -2,14 +2,17 @@
 
     estimate_picture_training(spec, TrainingRequest(pictures=PictureTrainingRequest(width=1024, height=1024)))
 
-The states are those of text (`lib.laws.training`): weights, adapters, gradients, optimizer. Bytes that the denoiser keeps for its backward
-pass come from a run with gradients on the meta device (`lib.model.training_run`), as coefficients of the terms of `lib.laws.pipeline`:
+Weights, adapters, gradients and optimizer states count as for text (`lib.laws.training`). Activations that the denoiser keeps for its
+backward pass were counted in runs with gradients on the meta device (`lib.model.training_run`), as coefficients of the terms of
+`lib.laws.pipeline`. By checkpointing it keeps:
 
     nothing recomputed      outside + checkpoints + blocks
     every block             outside + checkpoints + largest
     k of every s blocks     outside + checkpoints · ((1 - c) + c / k) + (1 - c) · blocks + k · largest          c = k / s
 
-A frozen base in few bits keeps more for the backward pass, because its products are functions of their own (`FORMATS`):
+(`outside`: outside of blocks; `checkpoints`: inputs of all blocks; `blocks`: within all blocks; `largest`: within the largest block.)
+
+A frozen base in 4 or 8 bits keeps more for the backward pass, because its matrix products are separate autograd functions (`FORMATS`):
 
     nf4            bitsandbytes unpacks the weight again in the backward pass: nothing
     int8           the product multiplies in 8 bits and keeps its input so: 1 byte an element, for each layer that reads it
@@ -17,16 +20,16 @@ A frozen base in few bits keeps more for the backward pass, because its products
     fp8-dynamic    the input is quantized by plain operations, each of which keeps something: the input and its absolute value in 16 bits
                    for the scale, the input in float32 for the division, the quotient in float32 for the clamp. The weight stays in 8 bits.
 
-Outside of blocks, frozen weights and inputs that gradients reach count likewise. A base that waits in the host's memory keeps each
-product's input in 16 bits (RamTorch's product is a function of its own, which saves it).
+Frozen products outside of blocks count likewise if gradients reach them. A base in host memory (base_offload) keeps each product's input in
+16 bits, because RamTorch's product saves it.
 
-Latents and embeddings that are not computed before training put VAE and text encoders on the device, and each step begins with them.
+If latents or embeddings are not computed before training, VAE or text encoders are on the device, and each step begins with them.
 
 Source: torch 2.13 and diffusers 0.42.1 as executed. fp8-dynamic: torchao 0.17.0 (quant_primitives, `_quantize_affine_float8`), whose saved
 tensors were counted on 2026-11-26, and SimpleTuner's product (quantisation/torchao_workarounds.py at bc8e6ab77), which saves the weight in
 8 bits. int8 and fp8: chosen so that published runs of SimpleTuner agree (documentation/experimental/SEGMENTED_CHECKPOINTING.md at
 bc8e6ab77, 2026-08-22). On an H100, LoRA of SDXL at 1024 pixels allocated 6.33 GB (this law: 6.20) and full training 41.8 GB (41.4). Limits:
-one device; encoding is counted as large as decoding; a mask of attention is not counted.
+one device; encoding is assumed to take as much as decoding; attention masks are not counted.
 """
 
 from __future__ import annotations
@@ -96,8 +99,9 @@ _ACCEPTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "stack": ("trl", "transformers"),
     }
 )
-"""Accepted values for a denoiser, by argument. The optimizers are those of torch, bitsandbytes and transformers. A denoiser is always
-trained by diffusers; the stacks are those that the default means."""
+"""Accepted values for a denoiser, by argument. The optimizers are those of torch, bitsandbytes and transformers. The stack makes no
+difference,
+because a denoiser is always trained by diffusers; the two accepted ones are defaults of other models."""
 
 
 def trains_pictures(spec: ModelSpec) -> bool:
@@ -141,7 +145,7 @@ def check_picture_training(spec: ModelSpec, request: TrainingRequest) -> None:
 
 
 def refuse_picture_arguments(request: TrainingRequest) -> None:
-    """Refuse sizes and other arguments of pictures for a model of text, which has no use for them.
+    """Refuse arguments of picture training for a text model.
 
     Raises:
         BadArgument: names the first that is stated.
@@ -153,7 +157,7 @@ def refuse_picture_arguments(request: TrainingRequest) -> None:
 
 
 def _check_base(request: TrainingRequest) -> None:
-    """Refuse a base that the method does not hold, and blocks that cannot be checkpointed so."""
+    """Refuse base formats that the method does not take, and numbers of checkpointed blocks that contradict each other."""
     pictures = request.pictures
     if request.method == "full" and pictures.base_precision != "bf16":
         raise BadArgument("base_precision", pictures.base_precision, "bf16 with method=full, because its weights are trained")
@@ -194,7 +198,7 @@ def _module(group: TensorGroup) -> str:
 
 
 def _targets(request: TrainingRequest) -> list[str]:
-    """The targets as groups of tensors are named, whose numbers are stars: to_out.0 is to_out.*."""
+    """The targets in the spelling of tensor groups, which have stars in place of numbers: to_out.0 is to_out.*."""
     return [re.sub(r"\.\d+(?=\.|$)", ".*", target) for target in request.target_modules]
 
 
@@ -208,7 +212,7 @@ def is_adapted(group: TensorGroup, request: TrainingRequest) -> bool:
 
 
 def _trained(spec: ModelSpec, request: TrainingRequest) -> Trained:
-    """The run that has these weights trained: adapters outside attention count as adapters everywhere."""
+    """The meta-device run whose activations apply. Adapters outside of attention count as adapters on all matrices."""
     if request.method == "full":
         return "full"
     if ALL_LINEAR in request.target_modules:
@@ -249,7 +253,7 @@ MEASURED: Mapping[str, int] = MappingProxyType(
 
 
 def kept_activations(of: Pipeline, size: OutputSize, batch: int, trained: Trained, *, autocast: bool, widths: int = 1) -> KeptBytes:
-    """Bytes that the denoiser keeps of so many pictures or clips."""
+    """Bytes that the denoiser keeps for a batch of pictures or clips."""
     terms = byte_terms(batch, size.megapixels, latent_frames(size.frames, of.frame_step))
     fits = {fit.group: fit.coefficients for fit in of.kept if fit.trained == trained and fit.autocast == autocast}
     return KeptBytes(**{group: max(0.0, widths * sum_terms(fit, terms)) for group, fit in fits.items()})
@@ -259,7 +263,6 @@ class _Denoiser(NamedTuple):
     """A denoiser under one method, without size and batch."""
 
     weights: int
-    other: int
     largest_matrix: int
     block_share: float
     largest_share: float
@@ -286,7 +289,6 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _Denoiser:
     _, in_blocks, largest = spec.pipeline.blocks
     return _Denoiser(
         weights=components.pop(trained),
-        other=parameters,
         largest_matrix=max(math.prod(g.shape) for g in groups),
         block_share=in_blocks / parameters,
         largest_share=largest / parameters,
@@ -296,7 +298,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _Denoiser:
 
 
 def _with_base(of: Pipeline, size: OutputSize, request: TrainingRequest, trained: Trained) -> KeptBytes:
-    """Bytes that are kept, with the frozen format's own share; rank by rank for adapters."""
+    """Kept bytes, plus those of the frozen format and of adapters, which grow with the rank."""
     autocast, widths = request.precision == "mixed", FLOAT32 // HALF if request.precision == "fp32" else 1
     kept = kept_activations(of, size, request.micro_batch, trained, autocast=autocast, widths=widths)
     if trained == "full":
@@ -312,10 +314,10 @@ def _with_base(of: Pipeline, size: OutputSize, request: TrainingRequest, trained
 
 
 class _Recomputed(NamedTuple):
-    """Bytes that gradient checkpointing keeps of the forward pass, and blocks that it recomputes.
+    """Effect of gradient checkpointing.
 
-    `saved` are bytes; `keeping` is the share of blocks that keep theirs. `together` blocks are recomputed at once. The backward pass has
-    gone through the blocks after the last recomputed ones before it recomputes those: `freed` is their share.
+    `saved`: bytes kept from the forward pass. `keeping`: share of blocks that are not recomputed. `together`: blocks recomputed at a time.
+    `freed`: share of blocks after the last recomputed ones; the backward pass has freed them before it recomputes.
     """
 
     saved: float
@@ -356,7 +358,7 @@ def picture_peaks(spec: ModelSpec, request: TrainingRequest) -> tuple[dict[str, 
     copies = HALF * model.trained.parameters if mixed else 0
     copies_in_backward = HALF * largest_block if mixed and request.checkpointing != "none" else copies
     weights = model.weights
-    if request.pictures.base_offload:  # two blocks lie on the card: one that runs, one that comes
+    if request.pictures.base_offload:  # two blocks are on the card: the running one and the next
         weights = round(weights * (1 - model.block_share + 2 * model.largest_share))
     unpacked = form.kept_weight_bytes * (part.keeping * in_blocks + kept.outside_weights)
     unpacked += form.kept_weight_bytes * max(0.0, part.together * largest_block - part.freed * in_blocks)

@@ -1,11 +1,12 @@
 """The encoder of a training example: a tower that reads its pictures, or an encoder that reads its sound.
 
-It stands next to the stack that computes the loss, reads positions of its own, and is frozen or trained. Gradients reach a frozen tower too
-where layers are recomputed: transformers then asks for gradients of every embedding, that of the patches among them, so the tower keeps its
-checkpoints and is recomputed (`enable_input_require_grads` of 5.24.0; read 2026-11-26). The encoder of a speech model has no such hook in
-the trainer. Without gradients an encoder keeps nothing; its forward pass is a moment of the step.
+The encoder has its own layers and positions; the loss is computed by another stack (the decoder). It is frozen or trained. With recomputed
+layers, gradients pass a frozen tower too: transformers then requires gradients of every embedding, also of the patches, so the tower keeps
+its checkpoints and is recomputed (`enable_input_require_grads` of 5.24.0; read 2026-11-26). The trainer has no such hook for the encoder of
+a speech model. An encoder that no gradient passes keeps nothing; its forward pass is one of the step's moments.
 
-Picture tokens are part of the sequence. A model with cross-attention keeps keys and values of the encoder's positions instead.
+The tower's output becomes picture tokens of the sequence. In a model with cross-attention it does not: each layer of the decoder keeps keys
+and values of the encoder's positions.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ _CROSS_INPUTS = ("k_proj.weight", "v_proj.weight")
 
 
 def hears(spec: ModelSpec) -> bool:
-    """Whether it is a speech model of an encoder over windows of sound and a decoder that writes: Whisper and models like it."""
+    """Whether it is a speech model like Whisper: an encoder reads windows of sound, and a decoder writes the text."""
     parts = spec.parameters_by_component
     return spec.work == "speech" and spec.sound is not None and spec.sound.rule == "windows" and {"encoder", "decoder"} <= parts.keys()
 
 
 def add_media(spec: ModelSpec, request: TrainingRequest) -> TrainingRequest:
-    """The request with the tokens of its pictures in its sequence, and at most as many tokens as a speech model writes.
+    """The request with the tokens of its pictures added to the sequence. For a speech model the sequence is cut to its context limit.
 
-    Sequences with pictures or of a speech model are not packed.
+    Neither is packed.
     """
     if hears(spec):
         most = min(request.sequence_tokens, spec.context_limit or request.sequence_tokens)
@@ -61,10 +62,7 @@ def add_media(spec: ModelSpec, request: TrainingRequest) -> TrainingRequest:
 
 
 def read_examples(spec: ModelSpec, request: TrainingRequest, text_tokens: float = 0.0) -> TrainingRequest:
-    """The request with its pictures or sound counted, next to a text of so many tokens on average (0: not stated).
-
-    The trainer of speech models is that of transformers.
-    """
+    """`add_media` for a text of `text_tokens` on average (0: not stated); speech models use the trainer of transformers."""
     if not (hears(spec) or request.media.images) or request.objective != "sft":
         return request
     stack = SPEECH_STACK if hears(spec) else request.stack
@@ -128,9 +126,9 @@ class Encoder(NamedTuple):
     mlp_width: int
     gated: bool
     kept_layers: int
-    """Layers of which the output is kept until the last has run."""
+    """Layers whose output is kept until the last layer has run."""
     attended: float
-    """Positions that one attends to, on average over layers."""
+    """Positions to which one position attends, averaged over layers."""
     trains: bool
     """Whether its layers are trained."""
     gradients: bool
@@ -138,7 +136,7 @@ class Encoder(NamedTuple):
     saved: SavedBytes
     """Bytes that its layers keep for each position."""
     projector_inputs: int
-    """Elements of a token that its projector reads."""
+    """Elements for each token that the projector's matrices read."""
     input_elements: int
     """Elements of the pictures or the sound of an example."""
     layer_parameters: int
@@ -210,7 +208,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest, media: PromptMedia
 
 
 def encoder_tensors(spec: ModelSpec, request: TrainingRequest, *, element: int, stream: int, gradient_width: int) -> EncoderTensors:
-    """Bytes of the encoder in a micro-batch; `stream` is the width of what passes between layers, of an element in bytes."""
+    """Bytes of the encoder in a micro-batch. In bytes: `element` of the compute dtype, `stream` of the hidden states between layers."""
     encoder = find_encoder(spec, request)
     if encoder is None:
         return EncoderTensors()
@@ -242,5 +240,5 @@ def encoder_tensors(spec: ModelSpec, request: TrainingRequest, *, element: int, 
 
 
 def is_cross(group: TensorGroup) -> bool:
-    """Whether a matrix of cross-attention reads the encoder's output: that of keys or of values."""
+    """Whether a matrix reads the encoder's output: the key or value matrix of cross-attention."""
     return any(name in group.name for name in _CROSS) and group.name.endswith(_CROSS_INPUTS)

@@ -1,6 +1,6 @@
 """Trained parameters of a model under a method: matrices with an adapter, frozen towers, and counts.
 
-An encoder of pictures or sound is next to the stack that computes the loss. It is frozen, or trained with it, as `train_tower` says.
+`train_tower` decides whether an encoder of pictures or sound is trained with the stack that computes the loss, or frozen.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PROJECTORS_IN_TOWERS = ("merger",)  # of Qwen's and GLM's models
 
 
 def without_lengths(request: TrainingRequest) -> TrainingRequest:
-    """The request with lengths, batch sizes and devices of 1: a key for what does not depend on them."""
+    """The request with lengths, batch sizes and devices of 1: a cache key for values that do not depend on them."""
     return replace(request, sequence_tokens=1, row_tokens=0, media_tokens=0, micro_batch=1, accumulation=1, devices=1, machines=1)
 
 
@@ -46,7 +46,7 @@ def is_projector(group: TensorGroup) -> bool:
 
 
 def trained_encoder(spec: ModelSpec, request: TrainingRequest) -> Literal["no", "projector", "yes"]:
-    """The part of the encoder that is trained: auto is all of it where it reads sound, and none where it reads pictures."""
+    """The part of the encoder that is trained. `auto` trains a speech encoder and freezes a picture tower."""
     if request.train_tower != "auto":
         return request.train_tower
     return "yes" if spec.work == "speech" else "no"
@@ -65,9 +65,9 @@ def count_frozen(spec: ModelSpec, request: TrainingRequest) -> int:
 
 
 def frozen_pattern(spec: ModelSpec, request: TrainingRequest) -> str:
-    """A regular expression of the modules that are not trained, and of their parameters; empty where all are.
+    """A regular expression that matches the modules that are not trained and their parameters; "" if all are trained.
 
-    It holds the shortest paths that no trained tensor shares.
+    For each frozen tensor it has the shortest path that no trained tensor begins with.
     """
     frozen = [group.name.split(".") for group in spec.tensors if is_frozen(group, spec, request)]
     trained = [group.name.split(".") for group in spec.tensors if not is_frozen(group, spec, request)]
@@ -111,7 +111,7 @@ def count_trained(spec: ModelSpec, request: TrainingRequest) -> tuple[law.Traine
         ), 0
     count = rows_and_columns = largest = 0
     shapes_with_adapter = [(g.shape[0], g.shape[1], g.count) for g in spec.tensors if is_adapted(g, spec, request)]
-    if not spec.tensors:  # of a bare parameter count those of a typical decoder
+    if not spec.tensors:  # a bare parameter count: the matrices of a typical decoder
         layers = layer_sizes(spec).layers
         shapes_with_adapter = [(rows, columns, layers) for rows, columns in _typical_shapes(spec).values()]
     for rows, columns, number in shapes_with_adapter:
@@ -143,7 +143,7 @@ def typical_groups(spec: ModelSpec) -> tuple[TensorGroup, ...]:
 
 
 def select_adapted(spec: ModelSpec, request: TrainingRequest) -> Callable[[Tensors], bool]:
-    """Which groups get an adapter; of a bare parameter count every matrix."""
+    """A function that says whether a group gets an adapter; for a bare parameter count every matrix does."""
     if not spec.tensors:
         return lambda group: request.method != "full" and group.kind == "linear"
     return lambda group: is_adapted(cast("TensorGroup", group), spec, request)

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _WORKING = 2
 _HIDDEN = -1
 Template = list[int | str | None] | None
-"""For each returned value the argument handed on in its place (-1: the hidden states), None for nothing; None for a bare tensor."""
+"""How a skipped layer builds its return value: for each returned item the argument to return (-1: the hidden states), or None for no item.
+None instead of a list: the layer returns the hidden states as a bare tensor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,7 +78,7 @@ def select_layers(layers: list[Layer], *, prefix: bool = False) -> list[Layer]:
 
 
 def _source(value: Any, hidden: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | str | None:
-    """The place of the argument that a layer returned as `value`; -1 for one shaped like the hidden states, None for another."""
+    """The argument that a layer returned as `value`: its position or name, -1 for one shaped like the hidden states, None for others."""
     if value is None:
         return None
     arguments: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
@@ -88,7 +89,7 @@ def _source(value: Any, hidden: Tensor, args: tuple[Any, ...], kwargs: Mapping[s
 
 
 def _hand_on(template: Template, hidden: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return value of an idle layer: its arguments in the places where a working layer of its kind returned them."""
+    """Return value of a skipped layer, built from its arguments as `template` says."""
     if template is None:
         return hidden
     return tuple(
@@ -241,7 +242,7 @@ class LayerSkipper:
     entered: tuple[PerLayerCost, int] | None = None
 
     def _enter(self) -> CounterSnapshot:
-        """The counts as a layer begins; the one before it holds the bytes that are alive now and were not when it began."""
+        """The counts as a layer begins. The bytes that the previous layer keeps are those added since it began."""
         now = self.counter.read()
         if self.entered is not None:
             kind, before = self.entered
@@ -250,7 +251,7 @@ class LayerSkipper:
         return now
 
     def watch(self, layer: Layer, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """The layer's forward, with what it does noted."""
+        """The layer's forward, which records its bytes, FLOP and operations."""
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             if self.phase == "backward":
@@ -305,7 +306,7 @@ class LayerSkipper:
         self.stand_ins[id(layer)] = layer, torch.empty(size, dtype=torch.uint8)
 
     def _backward(self, layer: Layer, kind: PerLayerCost) -> None:
-        """The gradient passes a skipped layer: what it saved goes, gradients of its own appear."""
+        """The gradient passes a skipped layer: its saved tensors are freed, and its parameters get gradients."""
         self.stand_ins.pop(id(layer), None)
         self.passed_back.append(kind)
         before = self.counter.operations
@@ -315,14 +316,14 @@ class LayerSkipper:
         self.counter.further_operations -= self.counter.operations - before
 
     def let_casts_go(self) -> None:
-        """Free the 16-bit copies of trained weights of skipped layers: autocast has ended, and with recomputation only it held them."""
+        """Free the 16-bit copies of trained weights of skipped layers. With recomputation only autocast holds them, and it has ended."""
         for layer, _ in list(self.stand_ins.values()):
             matrices = (m.weight for m in layer.module.modules() if isinstance(m, (nn.Linear, Conv1D)))
             casts = sum(w.numel() * torch.bfloat16.itemsize for w in matrices if w.requires_grad and w.dtype is float32)
             self._hold(layer, -casts)
 
     def count_backward(self) -> None:
-        """Count for the layers that the gradient passed; what one of their kind does is known after the whole pass."""
+        """Add the work of skipped layers that the gradient passed. The work of their kind is known only after the whole pass."""
         self.counter.flop += sum(kind.backward_flop for kind in self.passed_back)
         self.counter.further_operations += sum(kind.backward_operations for kind in self.passed_back)
 

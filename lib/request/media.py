@@ -14,14 +14,14 @@ TRAIN_TOWER: tuple[TrainTower, ...] = get_args(TrainTower)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRequest(Request):
-    """The pictures and the sound of each request, with its text or in its place."""
+    """The pictures and the sound of each request, in addition to its text or instead of it."""
 
     images: Annotated[int, whole_number(0, asked.MOST_IMAGES), Form("Images in a prompt", group="workload")] = 0
     """Pictures in each prompt, for models that take them; their tokens come on top."""
     image_width: Annotated[asked.ImageSide, Form("Image width, pixels", group="workload")] = 1024
-    """Pixels of each picture in a prompt."""
+    """Width of each picture in a prompt, in pixels."""
     image_height: Annotated[asked.ImageSide, Form("Image height, pixels", group="workload")] = 1024
-    """Pixels, as image_width."""
+    """Height of each picture in a prompt, in pixels."""
     audio_seconds: Annotated[
         float, number(0, asked.LONGEST_SOUND_S), Form("Length of sound, s", "sound", group="workload", info="0: half a minute")
     ] = 0.0

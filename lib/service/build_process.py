@@ -1,12 +1,13 @@
-"""Unseen architectures are built in a child process: the app itself never holds the memory that a visitor's configuration takes there.
+"""Builds unseen architectures in a child process, so that a visitor's configuration cannot take memory in the app itself.
 
-One configuration of 91 bytes can ask for gigabytes, in Python objects that no limit on torch calls sees. So builds, traces and cache runs
-happen in a child (this module, run as a program) with a bound on its memory and a deadline for each question. It stays warm for the next
-question, and is replaced after some hundreds, when it has grown or was ended. Its successor is started early: imports take some 4 s.
+A configuration of 91 bytes can request gigabytes of Python objects, which no limit on torch calls sees. So builds, traces and cache runs
+happen in a child (this module, run as a program) with a memory limit and a deadline for each question. The child is kept for the next
+question. It is replaced after some hundreds of questions, when it has grown, or when it was ended. Its successor starts early, because
+imports take about 4 s.
 
-A question is a function of ours with its arguments and crosses as a pickle. The answer is what it returns or the refusal that it raises,
-and crosses as JSON: the child has read a visitor's file, so each field is checked by the type that the function says to return, no other
-field is taken over, and no bytes of the child choose a class of this process.
+A question is one of our functions with its arguments, sent as a pickle. The answer is its return value or the refusal that it raises, sent
+as JSON, because the child has read a visitor's file and is not trusted. Each field is checked against the function's return type, other
+fields are rejected, and the child's bytes cannot choose a class of this process.
 """
 
 from __future__ import annotations
@@ -52,15 +53,15 @@ COMMAND: Final = (sys.executable, "-m", "lib.service.build_process")
 READY: Final = b"ready"
 BEGUN: Final = b"begun"
 """Sent by a child when its imports are over, and when it has a question."""
-QUICK_S = 5.0  # then begun anew in `slow_process`. 86 families take 0.6 s (median), at most 3.8 s, on two cores (2026-11-23)
+QUICK_S = 5.0  # then the question starts again in `slow_process`. 86 families take 0.6 s (median), at most 3.8 s, on two cores (2026-11-23)
 BUILD_S = 20.0  # a slow question: 2,000 layers of Llama, which is more than any published model has, take 12 s
 RUN_S = 50.0  # a dry run: some 2 s on a quiet machine, 15 s where eighteen processes share two cores
 START_S = 120.0  # the imports take 4 s on a quiet machine
 MEMORY_BYTES = 2 << 30  # all bundled configurations one after another: 0.5 GiB of writable memory
 MAX_QUESTIONS = 500  # 300 configurations of ten families add nothing measurable to a child, each new family about 0.5 MiB
 GROWN_BYTES = GIB  # twice the resident set after all bundled configurations
-LOOK_S = 0.25  # between two looks whether a question was given up
-SLOW_S = 2.0  # then the question may end at the deadline or in a death: the successor is started meanwhile
+LOOK_S = 0.25  # interval of checking whether a question was given up
+SLOW_S = 2.0  # from here on the question may end with the child, so the successor is started
 _NICE = 10
 MAX_ANSWER_BYTES = 512 << 10  # the largest of a bundled model: 40 kB
 _NEXT = "Check its sizes and counts, or give the parameter count instead (such as '7B')."
@@ -97,7 +98,7 @@ class _Refused(_Sent):
 
 @cache
 def _answer_type(function: Callable[..., object]) -> Any:
-    """The class of a function's answers, by the type that it says to return; plain JSON values where it says none."""
+    """The class of a function's answers by its return annotation; plain JSON values without one."""
     return _Answer[get_type_hints(function).get("return", JsonValue)]  # type: ignore[misc]  # known at run time only
 
 
@@ -108,7 +109,7 @@ def _answers_of(function: Callable[..., object]) -> TypeAdapter[_Answer[Any] | _
 
 
 _SIGNALS: Final = {each.value: each.name for each in signal.Signals}
-"""Those of real time between the first and the last have no name."""
+"""Real-time signals between the first and the last have no name."""
 
 
 class TooSlow(BadConfig):
@@ -116,7 +117,7 @@ class TooSlow(BadConfig):
 
 
 class _ChildGoneError(Exception):
-    """The child was dead, or not to be trusted, before it got the question."""
+    """The child was dead, or had sent bytes that it should not, before it got the question."""
 
 
 class _Child:
@@ -143,7 +144,7 @@ class _Child:
         return self._process.poll() is None
 
     def ready(self, patience_s: float = 0.0) -> bool:
-        """Whether its imports are over, after waiting that long for it; a dead one never is."""
+        """Whether its imports are over, after waiting `patience_s` at most; false for a dead child."""
         try:
             self._ready = self._ready or (self._answers.poll(patience_s) and self._answers.recv_bytes(len(READY)) == READY)
         except (EOFError, OSError):
@@ -186,13 +187,13 @@ class _Child:
             answer = None
         finally:
             timer.cancel()
-            timer.join()  # what it may have begun is over: the process is there or it is not
+            timer.join()  # now `stop` has run completely or will not run
         # Tell a process that was gone from one that was ended, and from a question that it could not answer.
         if answer is None and not begun and not late.is_set():
             raise _ChildGoneError
         if answer is None and given_up.is_set():
             self.end()
-            raise BadConfig("It was given up by whoever asked.")
+            raise BadConfig("The caller gave this question up.")
         if answer is None:
             raise self._failure_to_answer(limit_s, late=late.is_set())
         self.questions += 1
@@ -213,7 +214,7 @@ class _Child:
         return BadConfig(f"The process that worked this configuration out {how}; the app was not touched. {_NEXT}")
 
     def _status(self) -> int | None:
-        """The exit status of a process that closed its pipe; None where it goes on."""
+        """The exit status of a process that closed its pipe; None if it still runs."""
         until = time.monotonic() + 1.0
         while self._process.poll() is None and time.monotonic() < until:
             time.sleep(0.01)
@@ -239,7 +240,7 @@ class BuildProcess:
     ) -> None:
         """Give each question `limit_s` seconds, the child `memory_bytes`, and replace it after `max_questions`.
 
-        Without `spare` no successor is started ahead, and quick questions and the app itself have the processor first.
+        Without `spare` no successor is started early, and the child runs at low priority.
         """
         self._limit_s, self._memory_bytes, self._max_questions, self._spare = limit_s, memory_bytes, max_questions, spare
         self._turn = threading.Lock()
@@ -247,7 +248,7 @@ class BuildProcess:
         self._successor: _Child | None = None
 
     def __call__(self, function: Callable[..., Result], *arguments: object, given_up: threading.Event | None = None) -> Result:
-        """The result of `function(*arguments)` in the child. The imports take none of the time that a question has.
+        """The result of `function(*arguments)` in the child. Imports do not count against the deadline.
 
         The child is ended within a second of `given_up`.
 
@@ -271,7 +272,7 @@ class BuildProcess:
     def _ask(
         self, question: bytes, answers: TypeAdapter[_Answer[Any] | _Refused], given_up: threading.Event
     ) -> tuple[_Child, _Answer[Any] | _Refused]:
-        """A child and its answer. One that was killed since the last question is replaced once: the question is not to blame."""
+        """A child and its answer. A child that was killed before it got the question is replaced once."""
         for _ in range(2):
             child = self._current()
             try:
@@ -333,7 +334,7 @@ class BuildProcess:
             raise LiveError(_NOT_STARTED) from None
 
     def _retire(self, child: _Child) -> None:
-        """Give back what the child holds, and let another one import meanwhile, if one is kept ready."""
+        """End the child, and start a successor if one is kept ready."""
         child.close()
         self._child = None
         self._prepare()
@@ -341,7 +342,7 @@ class BuildProcess:
 
 @cache
 def build_process() -> BuildProcess:
-    """The one of this app: every `Models` of a process shares it, because each child holds 0.4 GiB of libraries."""
+    """The app's process. Every `Models` shares it, because each child takes 0.4 GiB for libraries."""
     process = BuildProcess(limit_s=QUICK_S)
     atexit.register(process.close)
     return process
@@ -349,7 +350,7 @@ def build_process() -> BuildProcess:
 
 @cache
 def slow_process() -> BuildProcess:
-    """The one for questions that take longer than `QUICK_S`, so that no other question waits for them. Started by the first."""
+    """The process for questions that take longer than `QUICK_S`, so that no other question waits for them; the first one starts it."""
     process = BuildProcess(spare=False)
     atexit.register(process.close)
     return process
@@ -357,18 +358,18 @@ def slow_process() -> BuildProcess:
 
 @cache
 def run_process() -> BuildProcess:
-    """The one that executes dry runs: each may take `RUN_S`, and no unseen model waits for that. Started by the first dry run."""
+    """The process for dry runs, each of which may take `RUN_S`, so that no unseen model waits for them; the first one starts it."""
     process = BuildProcess(limit_s=RUN_S, spare=False)
     atexit.register(process.close)
     return process
 
 
 _LONGEST_S = 3 * BUILD_S
-"""The parent ends its child long before. Where the parent is gone and C code does not let Python notice it, this does."""
+"""Last resort: the parent ends its child long before this. It works if the parent is gone and C code keeps Python from noticing it."""
 
 
 def _answer(function: Callable[..., object], arguments: tuple[object, ...], memory_bytes: int) -> bytes:
-    """Return value of the function, or its refusal; the network is closed to it."""
+    """The function's return value or its refusal, as JSON. The function has no network."""
     from lib.model.meta_device import no_network  # noqa: PLC0415  torch is imported by the child alone, before it is confined
 
     answer_type = _answer_type(function)
@@ -376,7 +377,7 @@ def _answer(function: Callable[..., object], arguments: tuple[object, ...], memo
         with no_network():
             result = function(*arguments)
         answer: bytes = answer_type(result=result, resident_bytes=resident_bytes()).model_dump_json().encode()
-        _answers_of(function).validate_json(answer, strict=True)  # what the parent would not read, such as NaN, is refused with a sentence
+        _answers_of(function).validate_json(answer, strict=True)  # values that the parent would reject, such as NaN, become a refusal
     except AdvisorError as refusal:
         return _refuse(refusal)
     except MemoryError:

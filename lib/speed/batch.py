@@ -1,8 +1,9 @@
-"""From questions to the inputs of the laws.
+"""Converts questions about speed to the inputs of the laws.
 
-A question (model × hardware × request) becomes an `EngineConfig`: how an engine runs the model on the hardware, with everything decided.
-That becomes one row of `CostModelInputs` for its decoder (or for the encoder, where there is only that), and one more for an encoder that
-runs before a decoder. The rows of all questions are columns of arrays, so that every law works on all of them at once.
+A question is a model, hardware and a request. `resolve_engine_config` decides everything that it leaves open (formats, devices, layout,
+requests that run) and returns an `EngineConfig`. `describe_passes` makes rows of it: one for the decoder, and one for an encoder or a tower
+that runs before it; a model without a decoder has the encoder's row only. `tabulate` joins the rows of all questions to arrays
+(`CostModelInputs`), so that each law computes them together.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class SpeedRequest(Request):
 
 
 SpeedQuestion = tuple[ModelSpec, Hardware, SpeedRequest]
-WITH_CROSS_ATTENTION = 1.5  # three blocks in a layer instead of two, so as many more kernels to launch
-BOTH_WAYS = 2  # encoders attend to what follows too, twice the pairs of a causal mask
+WITH_CROSS_ATTENTION = 1.5  # a layer has three blocks instead of two: 1.5 times the kernels
+BOTH_WAYS = 2  # encoders also attend to later tokens: twice the pairs of a causal mask
 Columns = dict[str, float]
 
 
@@ -183,8 +184,8 @@ def choose_arithmetic(precision: str, compute: str, card: Accelerator, engine: s
     """The units that multiply weights of this format: its own where the silicon has a rate for them, else those of the compute dtype.
 
     A processor without bf16 instructions converts to float32, at best as fast as float32 itself. llama.cpp multiplies quantized weights
-    with 8-bit integer units of a GPU; bitsandbytes' int8 spends its time elsewhere. Nothing says that eager kernels for fp8 reach more than
-    those for 16 bits: the authors of Qwen3 call theirs unoptimised (qwen.readthedocs.io, speed benchmark).
+    with 8-bit integer units of a GPU. The 8-bit products of bitsandbytes are a small part of its time. No source shows eager kernels for
+    fp8 to be faster than those for 16 bits: the authors of Qwen3 call theirs unoptimised (qwen.readthedocs.io, speed benchmark).
     """
     form = weight_format(precision)
     if form.law == "gguf" and form.bits < 16 and engine in OWN_FILES:  # noqa: PLR2004
@@ -238,7 +239,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
     work = derive_model_work(spec, precision, compute, cache, recorded=layout.engine not in EAGER)
     timed_as = native_format(precision, compute, card)
     packed = is_weight_only(layout.engine, precision, card, mixture=spec.is_mixture)
-    if timed_as != precision and not packed:  # stored so, and computed as if it were stored in the wider type
+    if timed_as != precision and not packed:  # stored in `precision`, computed as if stored in the wider type
         native = derive_model_work(spec, timed_as, timed_as, cache if cache != compute else timed_as, recorded=layout.engine not in EAGER)
         work = native._replace(total_bytes=work.total_bytes, kernel=work.kernel)
     arithmetic = choose_arithmetic(precision, compute, card, layout.engine)
@@ -257,7 +258,7 @@ def resolve_engine_config(question: SpeedQuestion, accelerators: Mapping[str, Ac
 
 
 def native_format(precision: str, compute: str, card: Accelerator) -> str:
-    """The format whose time a format takes on this silicon: itself, or the plain one that it is converted to where units are missing.
+    """The format whose speed applies: the format itself, or the plain one to which it is converted if the silicon has no units for it.
 
     fp8 on a GPU without fp8 units: transformers unpacks it to 16 bits while loading (its FP8 quantizer, below compute capability 8.9).
     Weight-only kernels multiply in that type too, but read the weights packed (`lib.catalog.kernels`): in FP8 two RTX 3090 made 1.5 times
@@ -274,7 +275,7 @@ def native_format(precision: str, compute: str, card: Accelerator) -> str:
 
 
 def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layout: Layout, request: SpeedRequest) -> float:
-    """Requests that run at once, of those in flight: as many as fit after the weights, and as the engine takes (max_num_seqs)."""
+    """Number of requests in flight that run together. Two limits: the memory after the weights, and the engine's own (max_num_seqs)."""
     if work.decoder is None or not devices.memory:
         return float(request.concurrency)
     each, limit = ceil_divide(request.concurrency, layout.replicas), request.serving.sequences
@@ -292,7 +293,7 @@ def _running_requests(spec: ModelSpec, work: ForwardCost, devices: Devices, layo
         serving=drop_settings(request.serving, "data_parallel"),
     )
     fitting = count_sequences(spec, mean, int(devices.memory), devices.silicon, at_most=wanted)
-    of_one_replica = wanted if fitting is None else max(1, fitting)  # where nothing fits, the estimate says so and times one
+    of_one_replica = wanted if fitting is None else max(1, fitting)  # if none fits, the speed is that of one
     return float(min(request.concurrency, of_one_replica * layout.replicas))
 
 
@@ -320,7 +321,7 @@ def count_read(of: EngineConfig) -> int:
 
 
 def _tower_row(of: EngineConfig, tower: DecoderStack | None, media: PromptMedia) -> Columns | None:
-    """The row of the tower's passes over the pictures that are read at once: those of a batch that starts together, else of one request."""
+    """The row of the tower's passes over the pictures of one step: those of a batch that starts together, or of one request."""
     if tower is None or not (media.passes and tower.layers):
         return None
     row = _row(of, tower, media.positions, 1.0, cached=False)
@@ -359,7 +360,7 @@ OF_SETTINGS = frozenset({"prefix_tokens", "unrecorded"})
 
 
 def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) -> CostModelInputs:
-    """N rows, with the ceilings of their devices, as columns of shape (n,), ceilings of (n, card classes + 1)."""
+    """Join n rows to columns of shape (n,), and the ceilings of their devices to arrays of shape (n, card classes + 1)."""
     names = [f.name for f in fields(CostModelInputs) if f.name not in Ceilings._fields]
     table = np.array([[row[name] if name not in OF_SETTINGS else row.get(name, 0.0) for name in names] for row in rows], dtype=np.float64)
     columns: dict[str, Any] = {name: table[:, at].astype(DTYPES.get(name, np.float64)) for at, name in enumerate(names)}

@@ -1,38 +1,38 @@
 """Callers, identified by login or else by network address: their turns in the queues, and how long their sessions are kept.
 
-The caller only decides the places in every queue (`lib.service.single_flight`, `lib.live.device_queue`, `lib.hub.spaces`). It is not in
-any log or answer.
+The caller's name is used for the places in each queue (`lib.service.single_flight`, `lib.live.device_queue`, `lib.hub.spaces`) and for
+nothing else. It is not in any log or answer.
 
 A login comes from Gradio's session cookie, which this server signed. A token does not identify a caller, because a visitor could send
 another made-up one with each call. The token is only used to read models that its owner may read (`visitor_token`).
 
-The address. Off a Space it is the connection's own (uvicorn puts there what a proxy tells that FORWARDED_ALLOW_IPS names). A Space is
-reached through the platform's proxy only, so the connection comes from one of its private addresses. A proxy appends to X-Forwarded-For the
-address that it saw, at the right; the client may have written everything left of that. So the list is read from the right,
-private addresses (further hops of the platform) are skipped, and the first public one counts. Reading stops at a text that is not an
-address; then the connection's own address counts. An IPv6 caller is its /64 network, because one customer has all 2⁶⁴ addresses in it.
+The address. Outside of Spaces it is the connection's own (uvicorn replaces it by that of X-Forwarded-For if FORWARDED_ALLOW_IPS names the
+proxy). A Space is reached through the platform's proxy only, so the connection comes from one of its private addresses. A proxy appends the
+address that it saw at the right end of X-Forwarded-For; everything left of that may be the client's invention. So the list is read from
+the right, private addresses (further hops of the platform) are skipped, and the first public one counts. If an entry is not an
+address, the connection's own address counts. An IPv6 caller is its /64 network, because one customer has all 2⁶⁴ addresses in it.
 
-Turns. Gradio bounds the length of all its queues together and serves them first come, first served. Here each device queue has a bounded
-number of waiting places, a caller few of them (`lib.live.device_queue`), and callers take turns.
+Turns. Gradio has one length limit for all its queues and serves them first come, first served. Here each device queue has its own limit,
+a caller may hold few of its places (`lib.live.device_queue`), and callers take turns.
 
-Pages of other sites, and what they may not do with a visitor's login. The session cookie travels with requests from any site: Gradio sets
-SameSite=None, because a Space is shown inside another site, and its CORS rules let any site send any header along with it. So a form on a
-foreign page could act in the name of the user who is signed in here, or sign the user out; and a foreign page could lay this one under its
-own buttons and have a visitor confirm a switch unknowingly. `FrameAncestors` adds a header to every page: only the Hub, where a Space's
-page is in a frame, and the page itself may frame it. `lib.ui.http.middleware` uses the functions here to remove logins from requests.
+Other sites must not use a visitor's login. The session cookie travels with requests from any site: Gradio sets SameSite=None, because a
+Space is shown inside another site, and its CORS rules let any site send any header along with it. So a form on a foreign page could act for
+the user who is signed in here, or sign the user out. And a foreign page could show this page under its own buttons, so that a visitor
+confirms a switch without noticing it. `FrameAncestors` adds a header to every page: only the Hub, where a Space's page is in a frame, and
+the page itself may frame it. `lib.ui.http.middleware` uses the functions here to remove logins from requests.
 
-Sessions. Every call over `POST /gradio_api/call/NAME` is a session of its own to Gradio. Of each of 10,000 of them it keeps the settings of
-every component on the page (0.3 MB, and again what came in and went out, a pasted config.json too), and of 2,000 the answers that no client
-fetched. Here:
+Sessions. Gradio treats every call over `POST /gradio_api/call/NAME` as a session of its own. It keeps 10,000 sessions, each with the
+settings of every component on the page (0.3 MB) and with inputs and outputs, a pasted config.json too. For 2,000 it keeps answers that no
+client fetched. Here:
 
-- no session begins with the settings of every component, which serve nothing but the "deep links" that are closed here
-  (`lib.ui.http.middleware`): to collect them takes 30 ms of the thread that serves all visitors, for each call;
+- no session begins with the settings of every component: collecting them blocks the thread that serves all visitors for 30 ms a call, and
+  only Gradio's "deep links" need them, which are closed here (`lib.ui.http.middleware`);
 - a session that only asked public questions is dropped when its calls have ended: they touch no component and keep no state;
 - a session of the page keeps its state (`gr.State`), up to `CAPACITY` sessions, and loses the settings that Gradio notes as they change;
 - an answer is dropped when it was read, or `ANSWER_S` after the last call of its session ended.
 
-Gradio offers the capacity as a setting and nothing for the rest, so the rest reads and deletes in its own tables: `state_holder.py` and
-`queueing.py` of gradio 6.31. Tests check these statements.
+Only the capacity is a setting of Gradio. The rest reads and deletes in Gradio's own tables (`state_holder.py` and `queueing.py` of gradio
+6.31). Tests check these statements.
 """
 
 from __future__ import annotations
