@@ -59,14 +59,17 @@ def find_id(text: str) -> str | None:
 def find_quantized(repository: str) -> tuple[str, str] | None:
     """The bundled model of which a repository is a quantized copy, and the format, both by its name; None where the name says neither.
 
-    >>> find_quantized("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit")
-    ('meta-llama/Llama-3.1-8B-Instruct', 'bnb-nf4')
+    >>> find_quantized("gaunernst/gemma-3-27b-it-int4-awq")
+    ('google/gemma-3-27b-it', 'awq-4')
     """
     parts = repository[:LONGEST].rpartition("/")[2].split("-")
     for length in range(min(_LONGEST_ENDING, len(parts) - 1), 0, -1):
         stored_as = find_choice("precision", "-".join(parts[-length:]), NAMES)
-        base = None if stored_as is None else find_id("-".join(parts[:-length]))
-        if stored_as is not None and base is not None:
+        if stored_as is None:
+            continue
+        rest = "-".join(parts[:-length])
+        base = find_id(rest) or next(iter(find_quantized(rest) or ()), None)  # a name may say the format twice: "int4-awq"
+        if base is not None:
             return base, stored_as
     return None
 

@@ -6,7 +6,6 @@ on the Hub only if the caller names it as an argument; of models named in the te
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +18,7 @@ from lib.errors import BadArgument
 from lib.explain import MAX_BYTES, PROGRAMS, Explanation, decide_cause, read_text
 from lib.explain.advice import SHARES
 from lib.explain.rows import load_messages
-from lib.laws.runtime import LARGEST_SHARE, VLLM_GRAPHS
+from lib.laws.runtime import VLLM_GRAPHS
 from lib.memory import usable_memory
 from lib.platforms import PLATFORMS, TRAITS
 from lib.present.explain_words import arithmetic_lines, cause_sentence, step_words
@@ -29,7 +28,8 @@ from lib.request.checks import describe_value
 from lib.request.fields import Arguments, Checked
 from lib.request.types import AUTO, Account, AnyEngine, Hardware, look_up_later
 from lib.service.endpoint import App, endpoint
-from lib.service.explain_prediction import SetUp, find_set_up, predict, stated_share
+from lib.service.explain_prediction import SetUp, find_set_up, predict
+from lib.service.explain_shares import count_cache, count_logged_requests, find_shares
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -94,22 +94,24 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
     catalog, reading = app.catalog(), read_text(arguments.text)
     said = decide_cause(reading)
     set_up = find_set_up(app, catalog, said, arguments.model, arguments.hardware, arguments.engine)
-    if given := frozenset(_surroundings(said, set_up, arguments.account, catalog)):
+    if given := frozenset(_surroundings(said, set_up, arguments, catalog)):
         said = decide_cause(reading, given)
     spec, hardware, engine = set_up.spec, set_up.hardware, set_up.engine
     prediction = predict(set_up, said, catalog)
     predicted, advice = prediction.figures, prediction.advice
     numbers = _with_rules(said, catalog, arguments.account)
-    shares = _shares(said, numbers, predicted, engine)
+    cache = count_cache(said, numbers, predicted, engine)
+    shares = find_shares(said, numbers, predicted, engine, cache)
+    requests = count_logged_requests(numbers)
     if shares.keys() & SHARES:  # the text's own bytes are more exact than a prediction
         advice = {name: value for name, value in advice.items() if name not in SHARES}
-    known = {**_rules(catalog), **_switches(said), **advice, **shares, **numbers, "account": arguments.account}
+    known = {**_rules(catalog), **_switches(said), **advice, **shares, **requests, **numbers, "account": arguments.account}
     if "requested_s" in numbers:
         predicted["daily_quota_s"] = catalog.rules.zerogpu.daily_quota_s[numbers.get("plan", arguments.account)]
     logged = _logged(numbers, engine)
     should_fit = tuple(_should_fit(said, set_up, predicted))
     known |= {"should_fit": True} if should_fit else {}
-    lines = {**_rules(catalog), **numbers, **_cache_bytes(said, numbers, predicted, engine)}
+    lines = {**_rules(catalog), **numbers, **cache, **shares}
     return ExplainAnswer(
         recognised=said.recognised,
         program=said.program,
@@ -159,11 +161,14 @@ def _switches(said: Explanation) -> dict[str, str]:
     return {name: value for name, value in said.named.flags.items() if value == "True"}
 
 
-def _surroundings(said: Explanation, set_up: SetUp, account: str, catalog: Catalog) -> Iterator[str]:
-    """Codes of surroundings that follow from the caller's arguments: the model is a pipeline, or a message names a lower plan."""
+def _surroundings(said: Explanation, set_up: SetUp, arguments: ExplainArguments, catalog: Catalog) -> Iterator[str]:
+    """Codes of surroundings that follow from the caller's arguments: the engine, a model that is a pipeline, a plan above the message's."""
+    contexts = (row for row in load_messages().messages if row.kind == "context" and row.phase != "train")
+    yield from (row.code for row in contexts if row.program == arguments.engine)
     if set_up.spec is not None and set_up.spec.work == "pipeline":
         yield "in_diffusers"
     quotas = catalog.rules.zerogpu.daily_quota_s
+    account = arguments.account
     if quotas[account] > quotas[_PLANS.get(str(said.numbers.get("plan")), account)]:
         yield "plan_of_another"
 
@@ -177,64 +182,6 @@ def _should_fit(said: Explanation, set_up: SetUp, predicted: Mapping[str, Printe
     pipeline = set_up.spec is not None and set_up.spec.work == "pipeline"
     values = {name: value for name, value in predicted.items() if isinstance(value, int)}
     yield Caveat("explain_should_fit", values, variant="train" if said.phase == "train" else "pipeline" if pipeline else "")
-
-
-def _cache_bytes(said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine: Any) -> dict[str, int | float]:
-    """Arithmetic that starts from the tokens and weights of the text: the cache in bytes, and the rest of the server's share."""
-    size, length = predicted.get("needed_bytes"), predicted.get("context_tokens")
-    card = numbers.get("total_bytes", numbers.get("capacity_bytes", predicted.get("capacity_bytes")))
-    if not traits_of(engine).preallocates or not isinstance(size, int) or not isinstance(length, int) or not isinstance(card, int):
-        return {}
-    share = stated_share(said) or traits_of(engine).memory_share
-    found: dict[str, int | float] = {"share": share, "card_bytes": card, "share_bytes": int(card * share)}
-    if "share_for_graphs" in said.steps:
-        found["outside_bytes"] = card - int(card * share)
-    tokens, weights, most = (numbers.get(name) for name in ("kv_cache_tokens", "weights_bytes", "max_model_len"))
-    if not isinstance(tokens, int) or length <= 0:
-        return found
-    held = size * tokens // length
-    found["text_cache_bytes"] = held
-    if isinstance(most, int) and most > tokens:
-        found |= {"whole_cache_bytes": size * most // length, "lacking_cache_bytes": size * (most - tokens) // length}
-    if isinstance(weights, int) and (rest := int(card * share) - weights - held) > 0:
-        found["rest_bytes"] = rest
-    return found
-
-
-def _shares(said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine: Any) -> dict[str, float]:
-    """Shares of the device that follow from the text's own bytes: what the missing cache takes more, and what graphs and others leave."""
-    found: dict[str, float] = {}
-    capacity = numbers.get("total_bytes", numbers.get("capacity_bytes", predicted.get("capacity_bytes")))
-    if not isinstance(capacity, int) or capacity <= 0 or not traits_of(engine).preallocates:
-        return found
-    missing, others = numbers.get("missing_bytes"), numbers.get("others_bytes")
-    if isinstance(missing, int) and missing > 0 and "available_bytes" in numbers:
-        base = numbers.get("utilization", traits_of(engine).memory_share)
-        least = math.ceil(100 * (base + missing / capacity)) / 100
-        found["share_needed" if least <= LARGEST_SHARE else "share_hopeless"] = least
-    if traits_of(engine).captured_graphs:
-        share = stated_share(said) or traits_of(engine).memory_share
-        smaller = int(100 * (share - VLLM_GRAPHS.high / capacity)) / 100
-        least = _least_bytes(int(capacity * share), numbers, predicted)
-        if least is not None:
-            found["graphs_share" if least <= capacity * smaller else "graphs_share_hopeless"] = smaller
-    if isinstance(others, int) and 0 < others < capacity:
-        found["share_floor"] = int(100 * (capacity - others) / capacity) / 100
-    return found
-
-
-def _least_bytes(share_bytes: int, numbers: Mapping[str, Any], predicted: Mapping[str, Printed]) -> int | None:
-    """Bytes with which the server starts: everything but the cache that the text counts, and the cache of one request.
-
-    Without a count of the text they are those of the prediction; None where neither is known.
-    """
-    one, length, tokens = predicted.get("needed_bytes"), predicted.get("context_tokens"), numbers.get("kv_cache_tokens")
-    if not isinstance(one, int) or not isinstance(length, int) or length <= 0:
-        return None
-    if isinstance(tokens, int):
-        return share_bytes - one * tokens // length + one
-    whole = predicted.get("per_device_bytes")
-    return whole if isinstance(whole, int) else None
 
 
 def _with_rules(said: Explanation, catalog: Catalog, account: str) -> dict[str, Any]:

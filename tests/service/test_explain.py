@@ -333,18 +333,56 @@ def _named(options: list[dict[str, str]]) -> set[str]:
     return {name for option in options for text in option.values() for name in re.findall(r"(?<!\{)\{(\w+)", text)}
 
 
-@pytest.mark.parametrize(("tokens", "hardware", "first"), [(3584, "", ""), (3584, "a10g-small", ""), (15584, "a10g-small", " 0.93")])
-def test_share_for_graphs_leaves_room_for_a_request(tokens: int, hardware: str, first: str) -> None:
-    """0.05 × 21.98 GiB less: a cache of 1.1 GiB is gone with it, one of 4.9 GiB is not. Otherwise eager comes first."""
+GRAPHS = (
+    "GPU KV cache size: {} tokens\nCapturing CUDA graph shapes: 0%\n"
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. "
+    "GPU 0 has a total capacity of 21.98 GiB of which 12.44 MiB is free."
+)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "hardware", "shares"), [(3584, "", [" 0.93"]), (3584, "a10g-small", []), (15584, "a10g-small", [" 0.93"])]
+)
+def test_share_for_graphs_leaves_room_for_a_request(tokens: int, hardware: str, shares: list[str]) -> None:
+    """0.05 × 21.98 GiB less: a cache of 1.1 GiB is gone with it, one of 4.9 GiB is not. Else eager comes first."""
     text = (
         "vllm serve google/gemma-3-27b-it --quantization awq --gpu-memory-utilization 0.98 --max-model-len 2048\n"
-        f"Model loading took 17.6100 GiB\nGPU KV cache size: {tokens:,} tokens\nCapturing CUDA graph shapes: 0%\n"
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. "
-        "GPU 0 has a total capacity of 21.98 GiB of which 12.44 MiB is free."
+        "Model loading took 17.6100 GiB\n" + GRAPHS.format(f"{tokens:,}")
     )
     steps = [step["change"] for step in QUESTION(text, hardware=hardware)["next_steps"]]
-    assert steps[0] == ("--gpu-memory-utilization" + first if first else "--enforce-eager")
-    assert first or not any(step.startswith("--gpu-memory-utilization ") for step in steps)
+    assert (steps[0] == "--enforce-eager") == (tokens < 15_000)
+    assert [step for step in steps if "utilization" in step] == [f"--gpu-memory-utilization{share}" for share in shares]
+
+
+def test_lines_of_vllm_without_a_command_count_as_vllm_and_the_log_counts_requests() -> None:
+    """The settings are in Namespace(...), the copy's name says its format twice, and the cache holds 1.75 requests of full length."""
+    log = (
+        "args: Namespace(model='gaunernst/gemma-3-27b-it-int4-awq', gpu_memory_utilization=0.98)\n"
+        "[gpu_model_runner.py:1144] Model loading took 17.6100 GB\nMaximum concurrency for 2,048 tokens per request: 1.75x\n"
+    )
+    answer = QUESTION(log + GRAPHS.format("3,584"), hardware="A10G")
+    assert (answer["code"], answer["read"]["model"]) == ("torch_graphs_do_not_fit", "google/gemma-3-27b-it")
+    assert "22.0 GiB − 21.5 GiB = 0.44 GiB outside the share of 0.98" in " ".join(answer["arithmetic"])
+    assert next(step["change"] for step in answer["next_steps"] if step["code"] == "fewer_sequences") == "--max-num-seqs 1"
+    unknown = QUESTION(GRAPHS.format("3,584").split("\n", 1)[1], engine="vllm", hardware="A10G")
+    assert unknown["code"] == "torch_graphs_do_not_fit"  # the engine that the caller names counts as the text's own lines
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "tokens", "share"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", "L4", (32768, 29568), 0.92),
+        ("Qwen/Qwen3-8B", "RTX-4090", (32768, 29568), 0.92),
+        ("meta-llama/Llama-3.1-405B-Instruct-FP8", "H100-SXMx8", (131072, 79392), 0.94),
+    ],
+)
+def test_the_tokens_of_the_text_set_the_share_that_holds_one_request(
+    model: str, hardware: str, tokens: tuple[int, int], share: float
+) -> None:
+    """The missing tokens take 0.39 / 22.0, 0.44 / 23.5 and 3.11 / 79.1 of the card more, whatever the app predicts for it."""
+    answer = QUESTION(FEWER.format(*tokens), model=model, hardware=hardware)
+    assert answer["next_steps"][1]["change"] == f"--gpu-memory-utilization {share}"
+    assert any(line.startswith("0.9 + ") and f"= {share}, rounded up" in line for line in answer["arithmetic"])
 
 
 def test_cards_of_the_text_and_its_short_flags_share_the_cache() -> None:
