@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from lib.memory.training import TrainingMemory
 from lib.provenance import Answer
-from lib.result import ABSENT, Result
+from lib.result import ABSENT, Result, Usd
 from lib.speed.own_training import OwnTraining
 from lib.speed.phases import TrainingPhase
 from lib.speed.shardings import ShardingOption
@@ -38,6 +38,14 @@ class TrainingChangeEntry(Result):
     """Bytes that the fullest device then needs."""
     speed_ratio: float | None
     """Speed as a share of today's; null if not predicted."""
+    hardware: str | None = None
+    """Hardware that is too small today and fits after the change, if the run then costs less than on the first of `options`; else null."""
+    platform: str | None = None
+    """Platform of that hardware."""
+    name: str | None = None
+    """Its name for people."""
+    usd: Usd | None = None
+    """Price of the whole run there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

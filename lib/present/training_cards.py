@@ -83,6 +83,10 @@ def describe_changes(request: TrainingRequest, changes: Iterable[TrainingChange]
             saved_bytes=change.saved_bytes,
             device_bytes=change.device_bytes,
             speed_ratio=change.speed_ratio,
+            hardware=None if change.cheaper is None else change.cheaper.hardware,
+            platform=None if change.cheaper is None else change.cheaper.platform,
+            name=None if change.cheaper is None else change.cheaper.name,
+            usd=None if change.cheaper is None else change.cheaper.usd,
         )
         for change in changes
     )
@@ -386,10 +390,22 @@ def changes_table(answer: TrainingAnswer) -> str:
     worth = [one for one in answer.changes if one.saved_bytes >= _LEAST_SAVED * answer.device_bytes]
     if not worth:
         return ""
-    rows = [(one.message, gib(one.saved_bytes), gib(one.device_bytes), _ratio(one.speed_ratio)) for one in worth]
-    heads = ("Change", "Saves", "Memory after", "Speed")
+    cheaper = min(((one.usd, one.name) for one in worth if one.usd is not None and one.name is not None), default=None)
+    heads = ("Change", "Saves", "Memory after", "Speed", *(("Cheaper hardware that then fits",) if cheaper else ()))
+    rows = [
+        (one.message, gib(one.saved_bytes), gib(one.device_bytes), _ratio(one.speed_ratio), *((_cheaper(one),) if cheaper else ()))
+        for one in worth
+    ]
     table = show_table(note("training", "table_changes"), heads, rows, "training-changes")
-    return _folded_if_fits(answer, note("training", "changes"), table)
+    title = note("training", "changes")
+    if cheaper is not None:
+        title = note("training", "changes:cheaper", usd=usd(cheaper[0]), name=cheaper[1])
+    return _folded_if_fits(answer, title, table)
+
+
+def _cheaper(change: TrainingChangeEntry) -> str:
+    """The hardware that a change makes large enough, with the price of the run."""
+    return "–" if change.usd is None else with_small(change.name or "", usd(change.usd))
 
 
 def _ratio(ratio: float | None) -> str:

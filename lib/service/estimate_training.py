@@ -37,6 +37,7 @@ from lib.request.words import find_choice, find_meaning, find_noted, note_caveat
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.service.picture_training import answer_picture_training
+from lib.speed.cheaper_training import add_cheaper
 from lib.speed.own_training import OwnTraining, judge_own, own_caveats
 from lib.speed.phases import split_step
 from lib.speed.rollouts import mean_lengths
@@ -177,6 +178,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     options = rank_hardware(spec, request, catalog, arguments.platforms, total_tokens=total)
     check_rollout_devices(request, options, arguments.platforms)
     changes = find_changes(spec, request, catalog.accelerator(REFERENCE), catalog.accelerators)
+    changes = list(add_cheaper(spec, request, changes, options, catalog, arguments.platforms, arguments.total_tokens))
     recipe = _recipe(spec, request, options, arguments, catalog)
     return TrainingAnswer(
         model=spec.id,

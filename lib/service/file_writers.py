@@ -15,7 +15,7 @@ from lib.engines import TRAITS as ENGINES
 from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.memory.objectives import as_trained
-from lib.memory.picture_training import trains_pictures
+from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
 from lib.memory.rollouts import server_tensor_parallel
 from lib.memory.stacks import fuses_loss, quantized_base
 from lib.memory.tower import read_examples
@@ -266,6 +266,7 @@ def _write_training(question: Question) -> Written:
     if trains_pictures(question.spec):
         return write_picture_training(question, TRAINING_HOURS)
     spec, hardware = question.spec, question.hardware
+    refuse_picture_arguments(question.arguments.step)
     step = read_examples(spec, as_trained(question.arguments.step))
     check_training(spec, step)
     written, recipe = list_scripts(spec.work), find_recipe(step)

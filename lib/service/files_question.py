@@ -58,11 +58,11 @@ class FilesArguments(Arguments):
         TrainingRequest,
         Asked(
             "method objective rank sequence_tokens micro_batch accumulation generations completion_tokens rollouts negatives cached_batch "
-            "images image_width image_height train_tower"
+            "width height frames base_precision images image_width image_height train_tower"
         ),
     ] = TrainingRequest(accumulation=8)
     serving: ServingSettings = DEFAULTS
-    behind = ("serving negatives cached_batch",)
+    behind = ("serving negatives cached_batch width height frames base_precision",)
 
     def workload(self, spec: ModelSpec, platform: str, sdk: Sdk | Literal["auto"], engine: Tried) -> Workload:
         """The question to the advisor; traffic is not part of it."""

@@ -123,6 +123,8 @@ class TrainingChange:
     saved_bytes: int
     device_bytes: int
     speed_ratio: float | None
+    cheaper: TrainingOption | None = None
+    """The run on hardware that the change makes large enough, where it costs less than before."""
 
 
 def judge_fit(memory: TrainingMemory, capacity_bytes: int) -> Verdict:
@@ -244,15 +246,20 @@ def judge_hardware(
     accelerators: Mapping[str, Accelerator],
     *,
     total_tokens: int,
+    limits: bool = True,
 ) -> Iterator[TrainingOption]:
-    """The training on each piece of hardware that has GPUs, as `rank_hardware` says; hardware with too few of them is left out."""
+    """The training on each piece of hardware that has GPUs, as `rank_hardware` says; hardware with too few of them is left out.
+
+    The longest sequence and the largest micro-batch are searched with `limits` alone: that takes most of the time.
+    """
     sizes: dict[tuple[TrainingRequest, int], tuple[TrainingMemory, int, int]] = {}
 
     def size_on(asked: TrainingRequest, capacity: int) -> tuple[TrainingMemory, int, int]:
         key = (asked, capacity)
         if key not in sizes:
             memory = estimate_step(spec, asked)
-            sizes[key] = (memory, longest_sequence(spec, asked, capacity), largest_micro_batch(spec, asked, capacity))
+            most = (longest_sequence(spec, asked, capacity), largest_micro_batch(spec, asked, capacity)) if limits else (0, 0)
+            sizes[key] = (memory, *most)
         return sizes[key]
 
     alone = request.sharding == "none"
@@ -348,6 +355,8 @@ def find_changes(
         after = predict_step(spec, other, reference, accelerators)
         if then < now:
             ratio = after.tokens_per_s / other.devices / (speed.tokens_per_s / request.devices) if after and speed else None
+            if ratio is not None and request.reads_sound:  # examples are as many as before, however few tokens their texts keep
+                ratio *= request.sequence_tokens / other.sequence_tokens
             changes.append(TrainingChange(code=code, fields=fields, saved_bytes=now - then, device_bytes=then, speed_ratio=ratio))
     return sorted(changes, key=lambda change: -change.saved_bytes)
 

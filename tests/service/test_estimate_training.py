@@ -413,3 +413,17 @@ def test_the_answer_says_what_plain_words_were_taken_for() -> None:
     assert (answer["model"], answer["optimizer"], answer["sharding"]) == ("Qwen/Qwen3-4B", "adamw_8bit", "ddp")
     said = [caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "taken_for"]
     assert [message.partition(":")[0] for message in said] == ["optimizer", "model", "devices"]
+
+
+def test_a_change_names_the_cheaper_hardware_that_it_makes_large_enough() -> None:
+    """Whisper in half the micro-batch: asked so, the same hardware fits for the same dollars, and did not before."""
+    answer = ASK("openai/whisper-large-v3", micro_batch=8)
+    change = next(one for one in answer["changes"] if one["code"] == "micro_batch")
+    place = change["platform"], change["hardware"]
+    before, after = (
+        {(one["platform"], one["hardware"]): one for one in asked["options"]}[place]
+        for asked in (answer, ASK("openai/whisper-large-v3", micro_batch=4, accumulation=16))
+    )
+    assert (before["verdict"] != "fits", after["verdict"]) == (True, "fits")
+    assert change["usd"] == after["usd"] < answer["options"][0]["usd"]
+    assert all(one["usd"] is None or one["usd"] < answer["options"][0]["usd"] for one in answer["changes"])

@@ -34,6 +34,7 @@ BASH = shutil.which("bash") or ""
 HUB = {"awq-4": "org/Model-AWQ", "gguf": "org/Model-GGUF"}
 WRITE = ask(write_files, App(catalog=load, models=Models(), quantized=lambda _: HUB))
 QWEN, LLAMA_70B, LLAMA_405B = "Qwen/Qwen3-8B", "meta-llama/Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-405B-Instruct"
+FLUX = "black-forest-labs/FLUX.1-dev"
 CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     (QWEN, "l4x1", "app", {}),
     (QWEN, "zero-a10g", "app", {}),
@@ -66,7 +67,7 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     ("openai/whisper-large-v3", "t4-small", "app", {}),
     ("google/gemma-3-12b-it", "l40sx1", "app", {}),
     ("black-forest-labs/FLUX.1-schnell", "zero-a10g", "app", {}),
-    ("black-forest-labs/FLUX.1-dev", "l4x1", "app", {}),
+    (FLUX, "l4x1", "app", {}),
 ]
 
 
@@ -233,3 +234,13 @@ def test_hostile_values_are_refused(argument: str, value: object) -> None:
 def test_every_purpose_is_asked() -> None:
     """The cases above have every purpose."""
     assert {purpose for _, _, purpose, _ in CASES} == {*PURPOSES}
+
+
+def test_a_training_of_pictures_has_the_size_that_was_estimated() -> None:
+    """The same arguments as /estimate_training, with the same refusals."""
+    answer = WRITE(FLUX, "jobs:l4x1", "train", width=512, height=768, base_precision="nf4")
+    assert ("WIDTH, HEIGHT = 512, 768" in answer["files"]["train.py"], answer["precision"]) == (True, "nf4")
+    with pytest.raises(BadArgument, match="a multiple of 16"):
+        WRITE(FLUX, "jobs:l4x1", "train", width=500, base_precision="nf4")
+    with pytest.raises(BadArgument, match="it makes no pictures"):
+        WRITE(QWEN, "jobs:l4x1", "train", frames=9)
