@@ -11,9 +11,9 @@
     │   └── AgainstRules        the platform's rules forbid it (tier retired, Gradio only, fixed sleep, hosting limit)
     ├── UnsupportedModel        readable, but needs code that is not run here (remote code, unknown class)
     │   └── UnknownGrowth       its cache was run, and grows by no law that is known here
-    ├── SwitchedOff             whoever runs this copy of the app does not offer it
+    ├── SwitchedOff the operator of this copy of the app does not offer it
     ├── NotSignedIn             an account action, and the caller sent no token of their own
-    ├── HubError                the Hub did not give what was asked for
+    ├── HubError the Hub did not answer the request
     │   ├── RepoNotFound        no such public repository (or private, and no token)
     │   ├── RepoGated           the licence has to be accepted first
     │   ├── NotPermitted        a token was sent and is not allowed to do this
@@ -22,7 +22,7 @@
     │   ├── RateLimited         too many requests
     │   ├── HubUnreachable      no network, a time-out, or a server error
     │   └── HubGarbage          an answer that is not what the Hub's own format promises
-    ├── LiveError               the device at hand did not do what was asked for
+    ├── LiveError the local device did not do the work
     │   ├── DoesNotFit          more memory than the device has, found before the run
     │   ├── TooLong             more time than a run may take, found before the run
     │   ├── QuotaExceeded       the visitor's ZeroGPU seconds do not suffice
@@ -35,15 +35,15 @@
     ├── Busy                    too much is asked at the same time, or one answer took too long
     └── BadCatalog              our own data files are wrong (found at load, in tests)
 
-A message says what was seen, what is accepted, and what to do next; it is safe to show to anyone: it holds no token,
-no path of the server and no traceback. `code` is stable and meant for programs.
+A message states the value, the accepted ones and the next step. It is safe to show to anyone: it has no token, no path of the server and no
+traceback. `code` is stable and meant for programs.
 
 An `AdvisorError` carries its sentence to the caller of an endpoint, so docstrings name an error only where some caller handles it.
 
 `read_json` refuses JSON from outside before anything is built of it: a few bytes of text become a list or a dict of sixty and more, and a
 parser holds the interpreter until it is done (64 MiB of "[],[],…" take 2 GB and stop every other thread for ten seconds and more). So the
-text is scanned first, piece by piece and without recursion. What is counted are the bytes `[`, `{`, `,` and `:` outside strings: a list of
-n values has n of them, an object with n keys has 2·n.
+text is scanned first, piece by piece and without recursion. The scan counts the bytes `[`, `{`, `,` and `:` outside of strings: a list of n
+values has n of them, an object with n keys has 2·n.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class UnknownGrowth(UnsupportedModel):
 
 
 class SwitchedOff(AdvisorError):
-    """Whoever runs this copy of the app does not offer it."""
+    """The operator of this copy of the app does not offer it."""
 
     code = "switched_off"
 
@@ -184,7 +184,7 @@ class NotSignedIn(AdvisorError):
 
 
 class HubError(AdvisorError):
-    """The Hub did not give what was asked for. `sentence` is the message without `near`, the bundled models of a similar name."""
+    """The Hub did not answer the request. `sentence` is the message without `near`, the bundled models of a similar name."""
 
     code = "hub_error"
 
@@ -245,7 +245,7 @@ class HubGarbage(HubError):
 
 
 class LiveError(AdvisorError):
-    """The device at hand did not do what was asked for."""
+    """The local device did not do the work."""
 
     code = "live_error"
 
@@ -388,7 +388,7 @@ def read_json(
 ) -> Any:
     """Parse a text in UTF-8 of at most `most` nodes; `parse_float` and `parse_constant` are those of `json.loads`.
 
-    Half a surrogate pair is refused: it stands for no character, so no answer that repeats it could be sent.
+    Half a surrogate pair is refused: it is not a character, so an answer that repeats it could not be sent.
 
     Raises:
         UnreadableJson: it is not JSON, is nested too deep, or holds more than that.

@@ -136,7 +136,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     "int8": {name: row.int8 for name, row in TRAITS.items() if row.int8},
     "int4": {name: row.int4 for name, row in TRAITS.items() if row.int4},
 }
-"""What a family name means to an engine: the form it can produce or load; an engine without such a form is not in it."""
+"""Meaning of a family name to an engine: the form it can produce or load; an engine without such a form is not in it."""
 
 NAMES: tuple[str, ...] = (
     "auto",

@@ -5,7 +5,7 @@
         weights_bytes: int
         "One docstring under each field: it is the description in the schema."
 
-`write_json` makes the JSON and `json_schema` describes it; nobody copies a result into another shape. Numbers are plain JSON numbers, a
+`write_json` makes the JSON and `json_schema` describes it; no code copies a result into another shape. Numbers are plain JSON numbers, a
 tuple is a list, a `StrEnum` is its text. A field marked `ABSENT` has no key while it is None.
 """
 

@@ -1,4 +1,4 @@
-"""What is asked of a model: the task, the lengths, the traffic, and the limits on money and time.
+"""Requests to a model: the task, the lengths, the traffic, and the limits on money and time.
 
 Every request here is plain data with one docstring under each field; `lib.request.fields` says who reads it. A field without a check is set
 by code and is not an argument.
@@ -293,7 +293,7 @@ class TrainingRequest(Request):
     reads_sound: bool = False
     """Whether an example is sound with its text."""
     fp16: bool = False
-    """Whether the card multiplies in fp16, because it lacks bf16: what is trained is then in float32."""
+    """Whether the card multiplies in fp16, because it lacks bf16; trained parameters are then in float32."""
 
     @property
     def micro_batch_tokens(self) -> int:

@@ -1,6 +1,6 @@
 """The calls whose answers `scripts.write_answers` records: names of endpoints and their arguments, nothing of the program itself.
 
-A model that starts with "config:" stands for a pasted config.json of `CONFIGS`; `paste_config` gives its text. Variations rotate through
+A model that starts with "config:" means a pasted config.json of `CONFIGS`; `paste_config` gives its text. Variations rotate through
 their lists by the position of a model, so that every value is met while the number of calls stays small; the same lists give the same
 calls on every machine and day.
 """

@@ -1,4 +1,4 @@
-"""What `scripts.write_answers` records beside the endpoints: the page's events and description, the API and MCP listings, HTTP, the CLI.
+"""The calls that `scripts.write_answers` records apart from endpoints: the page's events and description, listings, HTTP, the CLI.
 
 Events are found by their names and their inputs by label, so nothing here knows in which module of the program a tab lives. The program is
 imported inside functions, because the environment is set first.
@@ -206,7 +206,7 @@ def _find_event(demo: Any, name: str) -> Any:
 
 
 def _call_event(demo: Any, event: str, model: str, values: Mapping[str, Any]) -> Any:
-    """What an event returns when its inputs stand at their defaults, but for `values` by label and the model of the page.
+    """The outputs of an event whose inputs have their defaults, except `values` by label and the model of the page.
 
     Raises:
         LookupError: a label that this event does not read.
@@ -238,7 +238,7 @@ def _open(demo: Any, request: Any) -> Any:
 
 
 def _state(value: Any) -> Any:
-    """What the page remembers: an open box as true, the rest as it begins."""
+    """The page's memory: an open box as true, the rest as it begins."""
     return True if isinstance(value, bool) else value
 
 

@@ -3,7 +3,8 @@
     python scripts/build_catalog.py FACTS_FOLDER
 
 reads `hardware.json` and `accelerators.json` from the folder and writes `sources.json`, `accelerators.json`, `tpu_generations.json`,
-`offers.json` and `platform.json` into `lib/data/`. Running it twice writes the same bytes. What is decided here and not in the facts:
+`offers.json` and `platform.json` into `lib/data/`. Running it twice writes the same bytes. Decisions that are made here and not in the
+facts:
 
 - Memory figures on the box say GB and mean GiB in effect (an "80 GB" A100 reports 81920 MiB), except where a figure is decimal.
   RAM of Spaces and Jobs is GiB too (a "15 GB" Space reports `15Gi`); RAM of other hosts and all disks stay GB, the smaller reading.
@@ -40,7 +41,7 @@ CPU_REPORT = {"what": "community report of a 4-thread virtual server; the host i
 
 
 def source_row(fact: dict[str, Any], as_of: str) -> dict[str, str]:
-    """What, where, and the day of the state that was read."""
+    """Subject, address, and the day of the state that was read."""
     date = str(fact.get("date", ""))
     where = str(fact.get("ref") or fact.get("kind"))
     full = re.match(r"\d{4}-\d{2}-\d{2}", date)

@@ -3,12 +3,12 @@
     python -m scripts.calibrate FACTS [--left-out [--shapes] [--write] [--record]]
     python -m scripts.calibrate FACTS --pictures [--write] [--record]       pictures and clips alone
 
-FACTS is a folder with the files that `scripts/calibration_*.py` name. `--left-out` also fits without each
-model and each card in turn, small groups some at a time (some minutes), and prints the errors on what was left out; `--shapes` does so with
-all models of one shape (as many layers of the same width) left out together. `--write` writes `lib/data/speed_constants.json` with the
-ranges that cover 85 % of the left-out points, and the points for the tests. `--record` writes the errors into `docs/accuracy.json`.
+FACTS is a folder with the files that `scripts/calibration_*.py` name. `--left-out` also fits without each model and each card in turn,
+small groups some at a time (some minutes), and prints the errors on the left-out points; `--shapes` does so with all models of one shape
+(as many layers of the same width) left out together. `--write` writes `lib/data/speed_constants.json` with the ranges that cover 85 % of
+the left-out points, and the points for the tests. `--record` writes the errors into `docs/accuracy.json`.
 
-The fit needs scipy, which stands in `tests/requirements.txt`: the app reads the constants and never fits them.
+The fit needs scipy (`tests/requirements.txt`): the app reads the constants and never fits them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ GROUPS: dict[str, Callable[[Point], str]] = {
 
 
 def report(title: str, error: Array, data: Data, groups: tuple[str, ...] = tuple(GROUPS)) -> None:
-    """Print the tables of errors: what was measured how, then by engine, card, regime and metric."""
+    """Print the tables of errors: by quantity and kind of measurement, then by engine, card, regime and metric."""
     print(f"\n== {title}")
     for name, inside in kinds(data.points).items():
         print(f"  {name:42s}{line(error[inside])}")
@@ -126,7 +126,7 @@ def fit_pictures(facts: Path, *, recorded: bool = False) -> dict[str, Any]:
     """Fit the constants of pictures and clips, print how well they do, and write the points for the tests.
 
     The app runs pipelines eagerly, so its ranges are those of eager rows: of left-out models, and for cards with few rows those of
-    left-out cards of classes that other cards stand for.
+    left-out cards of classes that other cards represent.
     """
     points, work = calibration_pictures.read(facts)
     constants = calibration_pictures.fit(points)

@@ -1,6 +1,6 @@
 """Points of `bench_throughput.json`: raw result files of public benchmarks (prefill and decode apart, batches, long prompts).
 
-What a metric means in each source stands in that file's `sources`; here are the sizes of the models that `measured_throughput.json` does
+The meaning of a metric in each source is in that file's `sources`; here are the sizes of the models that `measured_throughput.json` does
 not hold, and which rows are left out: other tasks, low reliability, caches beyond the card's memory, formats that no engine of ours loads.
 """
 

@@ -46,7 +46,7 @@ PRIORS: dict[str, tuple[float, float]] = {
 """Start and width of each family, orders of magnitude from published measurements; the engines below start elsewhere.
 
 `steps_waited` is held near its start, one step: half of the step that runs, and behind an asynchronous scheduler a whole one more. Left
-free it becomes 2.9 and stands in for launches and fixed times, which do not grow with a model's time per token.
+free it becomes 2.9 and replaces launches and fixed times, which do not grow with a model's time per token.
 """
 STARTS = {
     ("launch_layer_s", "transformers"): 7e-4, ("launch_layer_s", "autoawq"): 2e-4, ("launch_layer_s", "tgi"): 2e-4,
@@ -98,7 +98,7 @@ def columns(points: list[Point]) -> Data:
 
 
 def places() -> dict[str, NDArray[np.int64]]:
-    """Where each family of constants lies in the vector."""
+    """Positions of each family of constants in the vector."""
     indices, at = {}, 0
     for f in fields(Constants):
         indices[f.name] = np.arange(at, at + SIZES[f.name])
@@ -287,7 +287,7 @@ def _thin(points: list[Point]) -> list[Point]:
 
 
 def step_without(data: Data, x: Array, slopes: Array, inside: NDArray[np.bool_]) -> Array:
-    """Where the fit goes without some points, by the derivatives at its solution (Gauss-Newton): a start for the fit without them."""
+    """The fit without some points, by the derivatives at its solution (Gauss-Newton): a start for the fit without them."""
     at, width = start()
     is_free, keep = width > 0, ~inside & (data.weight > 0)
     kept, pull = slopes[keep][:, is_free] * data.weight[keep, None], RIDGE / width[is_free]

@@ -80,7 +80,7 @@ def _sides(resolution: object) -> tuple[int, int, int]:
 
 
 def work_of(model: str, height: int, width: int, frames: int) -> Work | None:
-    """What a picture or clip takes: as the pipeline's run gives it, else as above."""
+    """Memory or time of a picture or clip: as the pipeline's run gives it, else as above."""
     spec = find_spec(model)
     if spec is None or spec.pipeline is None:
         return NOT_BUNDLED.get(model)

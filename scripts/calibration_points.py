@@ -42,7 +42,7 @@ PCIE = 32e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One measurement: the case it was taken in, what was measured, and what it is left out with."""
+    """One measurement: its case, its quantity, and the group with which it is left out."""
 
     case: Mapping[str, float]
     card: tuple[str, float, str]
@@ -123,7 +123,7 @@ def read_bytes(*, parameters: float, table: float, tied: bool, bits: float, kern
 
 
 class Software(NamedTuple):
-    """What a release of an engine does beside the matrices: versions differ, and so do measurements of the same engine.
+    """Work of an engine's release apart from the matrices: versions differ, and so do measurements of the same engine.
 
     `cache_copied` where the cache grows by `torch.cat` at each step, `repeats_heads` where keys are repeated for each query head first,
     `all_logits` where the output projection runs on every position of a prompt.
@@ -141,7 +141,7 @@ GROUPED_SINCE = (4, 54)
 
 
 def software_of(p: Mapping[str, Any]) -> Software:
-    """What the engine of a point does, from its name and version; transformers without a version is one of 2023."""
+    """Traits of the engine of a point, from its name and version; transformers without a version is one of 2023."""
     if ENGINE_OF.get(p["engine"]) not in CACHE_COPYING or p["engine"] in STATIC_CACHES:
         return Software()
     version = re.search(r"\b(4)\.(\d+)", str(p.get("engine_version")))

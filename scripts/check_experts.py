@@ -231,7 +231,7 @@ class MemoryCheck:
 
 
 def check_memory(points: Iterable[dict[str, Any]]) -> list[MemoryCheck]:
-    """Every stated memory beside the law's; the file's own size corrects the law's mix, as its header does in the app."""
+    """Every stated memory compared with the law's; the file's own size corrects the law's mix, as its header does in the app."""
     found = []
     for point in points:
         spec = find_spec(point["model"])
@@ -265,7 +265,7 @@ def memory_rows(checks: Sequence[MemoryCheck]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Print the errors, and write what is asked."""
+    """Print the errors, and write the requested files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--facts", type=Path)
     parser.add_argument("--left-out", action="store_true")

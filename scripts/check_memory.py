@@ -5,11 +5,11 @@
     python scripts/check_memory.py --facts FACTS        prompts (`allocated_peak` of bench_memory.json), pictures and clips (also
                                                         measured_memory.json)
 
-What a source calls memory differs: the peak of bytes allocated by tensors (weights + cache + activations), what is allocated at the
-end (without activations), or all of a process (with the runtime). The prompt's length sets the activations, prompt and output together
-the cache. Before transformers 4.45 the logits of the whole prompt were kept, and once more in float32. Training is compared with what
-torch reserves; scripts/check_training.py does so for many more runs. Of pictures and clips all that ran in diffusers and that a question
-can ask for is compared, whatever the source calls memory; a quantized denoiser's peak may be that of its 16-bit weights while they load.
+What a source calls memory differs: the peak of bytes allocated by tensors (weights + cache + activations), bytes allocated at the end
+(without activations), or all of a process (with the runtime). The prompt's length sets the activations, prompt and output together the
+cache. Before transformers 4.45 the logits of the whole prompt were kept, and once more in float32. Training is compared with what torch
+reserves; scripts/check_training.py does so for many more runs. Of pictures and clips all that ran in diffusers and that a question can ask
+for is compared, for any meaning of "memory" in the source; a quantized denoiser's peak may be that of its 16-bit weights while they load.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def estimate_bytes(spec: ModelSpec, point: dict[str, Any]) -> int:
 
 
 def _training(spec: ModelSpec, point: dict[str, Any]) -> int:
-    """What a training run reserves, asked as its source ran it; the files say more than a point holds (`OF_SOURCE`)."""
+    """Bytes that a training run reserves, for the request of its source; the files say more than a point holds (`OF_SOURCE`)."""
     devices: int = point["devices"]
     request = TrainingRequest(
         method=MODES[point["method"]],

@@ -1,4 +1,4 @@
-"""Published start-up logs of vLLM beside the predicted size of its KV cache, one by one.
+"""Published start-up logs of vLLM compared with the predicted size of its KV cache, one by one.
 
     python -m scripts.check_start_logs FACTS [--record]
 
@@ -52,7 +52,7 @@ class Comparison(NamedTuple):
 
 
 def release_of(version: str) -> tuple[int, int] | None:
-    """Major and minor release; a year stands for a late release; None where nothing is stated."""
+    """Major and minor release; a year means a late release; None where nothing is stated."""
     if match := re.search(r"\b0\.(\d+)(x?)", version):
         return 0, int(match[1]) * (10 if match[2] else 1)
     return CALENDAR if "2026" in version else None

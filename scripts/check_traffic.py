@@ -1,4 +1,4 @@
-"""The simulation beside measured servers: closed loop with N clients, every vLLM row of `served_throughput.csv`.
+"""The simulation compared with measured servers: closed loop with N clients, every vLLM row of `served_throughput.csv`.
 
     python -m scripts.check_traffic FACTS [ENGINE [--record]]
 

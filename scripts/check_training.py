@@ -1,6 +1,6 @@
 """Fit the constants of training on published runs; judge memory on stacks, and speed on models, that the fit has not seen.
 
-    python -m scripts.check_training FACTS              the errors, stack by stack; what is said to runs that ended for want of memory
+    python -m scripts.check_training FACTS              the errors, stack by stack; and verdicts on runs that ran out of memory
     python -m scripts.check_training FACTS --all        every run with its error
     python -m scripts.check_training FACTS --write      also write lib/data/training_constants.json
     python -m scripts.check_training FACTS --record     also write the errors into docs/accuracy.json
@@ -309,7 +309,7 @@ def _side_by_side(judged: Sequence[Judged]) -> list[dict[str, Any]]:
 
 
 def _verdict(spec: ModelSpec, request: TrainingRequest, card_bytes: int) -> str:
-    """What the app says to this step on this card; "refused" where it estimates no training of the model."""
+    """The app's verdict on this step on this card; "refused" where it estimates no training of the model."""
     try:
         check_training(spec, request)
     except UnsupportedModel:
@@ -318,7 +318,7 @@ def _verdict(spec: ModelSpec, request: TrainingRequest, card_bytes: int) -> str:
 
 
 def _print_failed_runs(facts: Path) -> None:
-    """What the laws predict for the published runs that ended out of memory."""
+    """Predictions for published runs that ran out of memory."""
     every = [(one.spec.pipeline is not None, _verdict(one.spec, one.request, one.card_bytes)) for one in failed_runs(facts)]
     print(f"\n{len(every)} published runs ended for want of memory; refused, risky or too large: {_share(v != 'fits' for _, v in every)}")
     for pipeline, name in ((True, "of pictures and clips, refused whatever their size"), (False, "of text, judged by their size")):

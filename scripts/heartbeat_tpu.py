@@ -5,9 +5,9 @@
 
 A TPU computes asynchronously: y = x @ w returns when the work has been written down, microseconds later, and on PyTorch/XLA not even
 compiled. A clock that stops there times the dispatch. Here each product's sum is fed into the next one's input and READ BACK to the host
-before the clock stops; a number that is on the host cannot have been left undone. The synchronising calls of each library stand beside it:
+before the clock stops; a number that is on the host cannot have been left undone. The synchronising calls of each library:
 
-    PyTorch/XLA   torch_xla.sync() compiles and starts what was recorded; xm.wait_device_ops() waits for it
+    PyTorch/XLA   torch_xla.sync() compiles and starts the recorded work; xm.wait_device_ops() waits for it
     TorchTPU      torch.tpu.synchronize() (experimental, and it waits for copies to the host: so there has to be one)
 
 This file needs torch and nothing else. Figures of the chips: Google's TPU table of 2026-08-26 (HBM bandwidth, bf16 peak), per chip.
@@ -37,7 +37,7 @@ LIBRARIES = ("auto", "torch_tpu", "torch_xla", "cpu")
 
 
 def floor(batch: int, hidden: int, intermediate: int, dtype: str, chip: str | None) -> dict[str, Any]:
-    """What one product takes at least on the chip: max(bytes / bandwidth, FLOPs / peak); None for an unknown chip."""
+    """The least time of one product on the chip: max(bytes / bandwidth, FLOPs / peak); None for an unknown chip."""
     flops = 2 * batch * hidden * intermediate
     moved_bytes = ELEMENT_BYTES[dtype] * (batch * hidden + hidden * intermediate + batch * intermediate)
     if chip is None:
@@ -73,7 +73,7 @@ def times(product: Callable[[], float], count: int, clock: Callable[[], float] =
 
 
 def place(library: str) -> tuple[str, Callable[[], None]]:
-    """The device's name in torch, and what starts and awaits what was handed to it.
+    """The device's name in torch, and a function that starts and awaits the work it was given.
 
     Raises:
         SystemExit: the library is not installed.

@@ -3,7 +3,7 @@
     python scripts/screenshots.py [TAB ...]
 
 The app is started for the occasion, with a ledger of its own and with `tests/support/space_stand_in.py` as the Hub, so that *My Space*
-has a Space to show and nobody's is touched. *Live demo* measures once, for a few seconds, on this machine; a busy one is measured as
+has a Space to show and no real one is touched. *Live demo* measures once, for a few seconds, on this machine; a busy one is measured as
 slow. Needs Playwright and a Chromium on PATH (tests/requirements.txt, `apt install chromium`) and Pillow, which comes with Gradio;
 the pictures go to assets/screenshots/.
 """
@@ -58,7 +58,7 @@ AIMS = {
     ("traffic", "phone"): "#loads-chart",
     ("space", "desktop"): "#tabs",
 }
-"""What is at the upper edge of a picture: on a desktop else the page's, on a phone the first card's."""
+"""The element at the upper edge of a picture: on a desktop else the page's, on a phone the first card's."""
 START_S = 90
 RUN_MS = 180_000
 MACHINE = "hf_thisMachineThisMachine"  # opens nothing: the stand-in knows whose it is
@@ -82,7 +82,7 @@ def _app() -> Iterator[str]:
 
 @contextmanager
 def _hub() -> Iterator[str]:
-    """The Hub's stand-in with one Space on a tier that is too large for its model."""
+    """The imitated Hub with one Space on a tier that is too large for its model."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
     from hub_stand_in import Fault  # type: ignore[import-not-found]  # noqa: PLC0415  of the tests
     from space_stand_in import FakeSpace, Person, SpaceStandIn  # type: ignore[import-not-found]  # noqa: PLC0415

@@ -87,7 +87,7 @@ of parameters that the facts print (`check_counts`)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A published run: what was asked of a model, and the bytes that its allocator had reserved."""
+    """A published run: its request, and the bytes that its allocator had reserved."""
 
     source: str
     model: str
@@ -232,7 +232,7 @@ class FailedRun(NamedTuple):
 
 
 A_PIPELINE = "Wan-AI/Wan2.1-T2V-14B-Diffusers"
-"""Stands for the families of pictures and clips of which no configuration is at hand: whether a pipeline can be trained is asked of one."""
+"""Represents the families of pictures and clips of which no configuration is at hand: whether a pipeline can be trained is asked of one."""
 
 
 def failed_runs(facts: Path) -> Iterator[FailedRun]:

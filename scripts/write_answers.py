@@ -55,7 +55,7 @@ def outcome(call: Callable[[], Any], to_json: Callable[[object], Any]) -> Any:
 
 
 def _questions(advisor: Any) -> dict[str, Callable[..., Any]]:
-    """What can be asked, by name: the one place that knows where each question lives."""
+    """Questions by name: the one place that knows where each question lives."""
     from lib.service.outlook import outlook  # noqa: PLC0415
     from lib.service.speed import roofline  # noqa: PLC0415
 

@@ -187,6 +187,7 @@ SAME_THING = {
     "lib/advisor/setup.py: layout.engine != engine": "whether the hardware replaced the engine",
     "lib/present/tables.py: (entry.hardware, entry.platform) == (pick.hardware, pick.platform)": "the same offer",
     "lib/service/compare_gpu_tpu.py: options.findings.engine == 'none_on_tpu'": "a finding, not an engine",
+    "lib/service/explain.py: row.program == arguments.engine": "the rows of the caller's program",
     "lib/speed/timing.py: i.engine != HOST": "a column of numbers",
     "lib/traffic/latency.py: name != request.engine": "the others",
     "lib/ui/traffic_tab.py: entry.engine in {engine, usual_engine('tpu')}": "the same configuration",

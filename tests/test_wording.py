@@ -17,12 +17,12 @@ PATTERNS = {
     "a text that begins with What, Where, Whose or Who": r"\A(?:What|Where|Whose|Who)\b(?![^.\n]*\?)",
 }
 MOST = {
-    "what is, what has, what was, what are as nouns": 65,
-    "whoever, whatever, nobody, everybody, stranger": 20,
+    "what is, what has, what was, what are as nouns": 1,
+    "whoever, whatever, nobody, everybody, stranger": 0,
     "X is no Y": 0,
-    "things that stand or lie": 37,
-    "beside": 36,
-    "a text that begins with What, Where, Whose or Who": 33,
+    "things that stand or lie": 0,
+    "beside": 2,
+    "a text that begins with What, Where, Whose or Who": 1,
 }
 """Lower a number when a text was rewritten; never raise one."""
 MOST_IN_PYTHON = 77

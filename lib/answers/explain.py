@@ -61,7 +61,7 @@ class ExplainAnswer(Answer):
     """Meaning of a pasted text, and next steps."""
 
     recognised: bool
-    """Whether any message of the text is known; if not, a next step says what is accepted."""
+    """Whether any message of the text is known; if not, a next step lists the accepted texts."""
     program: str
     """The program that printed the message; empty if none is known."""
     phase: str

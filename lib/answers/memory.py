@@ -65,7 +65,7 @@ class MemoryAnswer(Answer):
     activation_bytes: int
     """Activations, over all devices; in training also gradients and optimizer states."""
     runtime_bytes: int
-    """Runtime of each process beside the model: CUDA context, libraries, fragmentation."""
+    """Runtime of each process apart from the model: CUDA context, libraries, fragmentation."""
     total_bytes: int
     """The sum of the four parts."""
     low_bytes: int

@@ -65,7 +65,7 @@ class DryRunAnswer(Answer):
     peak_bytes: int
     """Bytes at the fullest moment."""
     figures: tuple[FigureEntry, ...]
-    """Every figure beside the closed form."""
+    """Every figure, with that of the closed form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

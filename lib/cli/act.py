@@ -2,7 +2,7 @@
 
 An action shows what would happen and what it costs, asks, acts, and watches until the Space runs. The commands ask the services in this
 process, with today's prices where they can be had. The token belongs to the user who runs the command: the login on this machine
-(`hf auth login`) or HF_TOKEN. It is never an argument, for those stand in the shell's history and in the list of processes.
+(`hf auth login`) or HF_TOKEN. It is never an argument, because the shell's history and the list of processes show arguments.
 
 As text nothing is computed; every figure is formatted by `lib.present.numbers`.
 """
@@ -357,7 +357,7 @@ def _saving(usd_per_month: Decimal | None) -> str:
 
 
 def right_size_text(answer: spaces.RightSizeAnswer) -> str:
-    """The recommendation beside the current tier."""
+    """The recommendation, compared with the current tier."""
     current, pick, saving = answer.current, answer.pick, answer.saving_usd_per_month
     code = "nothing" if answer.decision == "none" else answer.decision
     decision = write_line("answers", code, hardware=pick.hardware if pick else "")
@@ -374,7 +374,7 @@ def right_size_text(answer: spaces.RightSizeAnswer) -> str:
 
 
 def account_text(answer: spaces.AccountOverview) -> str:
-    """Everything that an account pays for, dearest first, and the sums; what was not listed."""
+    """Everything that an account pays for, most expensive first, the sums, and the kinds that could not be listed."""
     rows = [
         (
             row.kind,

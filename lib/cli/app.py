@@ -36,13 +36,13 @@ no_wait = click.option("--no-wait", is_flag=True, help="Do not watch until the S
 
 
 class EndpointCommand(click.Command):
-    """A command that takes the arguments of an endpoint as options, beside those of its own.
+    """A command that takes the arguments of an endpoint as options, in addition to its own.
 
     They are read off the endpoint's model when the command is used or explained: the list of the commands imports none of it.
     """
 
     def __init__(self, *args: Any, arguments: str, **attributes: Any) -> None:
-        """`arguments` is where the model stands, as "module:class"."""
+        """`arguments` is the path of the model, as "module:class"."""
         super().__init__(*args, **attributes)
         self._arguments = arguments
 
@@ -83,7 +83,7 @@ def main() -> None:
     """See, right-size and switch the hardware of a Hugging Face Space.
 
     Looking at public Spaces, the tiers and recommendations need no login. What changes a Space uses the login of this machine
-    (`hf auth login`, or HF_TOKEN in the environment); a token is never an argument, for arguments stand in the shell's history.
+    (`hf auth login`, or HF_TOKEN in the environment); a token is never an argument, because arguments are in the shell's history.
 
     Before anything is changed, the price per hour and per month is shown and has to be confirmed, at the prompt or with --yes.
     Without a terminal and without --yes nothing is changed.

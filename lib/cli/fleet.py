@@ -102,7 +102,7 @@ def run_to_dataset(source: str, name: str, **options: Any) -> dict[str, Any]:
 
 
 def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: Any) -> dict[str, Any]:
-    """Answer what is missing of an output, and join it.
+    """Answer the missing parts of an output, and join them.
 
     Raises:
         AdvisorError: the questions cannot be read, or the answers not be written.

@@ -118,7 +118,7 @@ class CostEstimate(Answer):
     serving_usd_per_month: Hidden[Usd]
     """The bill with as many replicas as the traffic needs."""
     left_running_usd_per_month: Usd | None = None
-    """The bill if nobody stops it outside its hours; null where that costs nothing more."""
+    """The bill if it is not stopped outside its hours; null where that costs nothing more."""
     zerogpu: ZeroGpuUse | None = None
     """Quota that visitors spend; null on other platforms."""
     parts: tuple[CostPart, ...] = ()

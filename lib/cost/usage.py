@@ -256,7 +256,7 @@ class RunningHours:
 
 
 def resolve_sleep_time(offer: Offer, usage: Usage, rules: PlatformRules) -> Decimal:
-    """Seconds without requests until this offer falls asleep; 0 when it never does. cpu-basic has its own, whatever is asked."""
+    """Seconds without requests until this offer falls asleep; 0 when it never does. cpu-basic has a fixed time of its own."""
     if not offer.traits.sleeps:
         return Decimal(0)
     if "sleeps_after_48h" in offer.rules:

@@ -1,12 +1,12 @@
 """Engines: one row of properties for every program that a model can be run with.
 
-An engine is a row here and a name in `Engine`. Whatever treats engines differently asks the row (`traits_of`), so that no caller keeps a
+An engine is a row here and a name in `Engine`. Code that treats engines differently reads the row (`traits_of`), so that no caller keeps a
 list of names of its own. Constants of speed are fitted, not stated (`lib.speed.calibration`).
 
 Sources of the rows, read 2026-11-22: vLLM's documentation of engine arguments and supported models; SGLang's server arguments and
 hyperparameter tuning (docs.sglang.io); TensorRT-LLM's `llm_args.py` and trtllm-serve (nvidia.github.io/TensorRT-LLM); TGI at db931fc
 (`models/globals.py`, `models/flash_causal_lm.py`, `launcher/src/main.rs`); text-embeddings-inference 1.9 (README, supported models);
-llama.cpp's README. Where a default depends on the release or the card, the field says what is taken.
+llama.cpp's README. Where a default depends on the release or the card, the field says which value is used.
 """
 
 from __future__ import annotations

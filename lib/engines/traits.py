@@ -57,7 +57,7 @@ class ServerCommand:
     formats: Mapping[str, str] = field(default_factory=dict)
     """Its words for compressed weights, by precision, law or arithmetic of `lib.precision`."""
     dtypes: Mapping[str, str] = field(default_factory=lambda: {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"})
-    """Its words for other weights, by precision; "" stands for any other precision."""
+    """Its words for other weights, by precision; "" means any other precision."""
     endpoint_name: str = ""
     """The name under which Inference Endpoints start it themselves (`hf endpoints deploy --engine`)."""
     endpoint_splits: bool = False
@@ -97,7 +97,7 @@ class EngineTraits:
     Sources, read 2026-11-24: vllm issues 30644, 31936, 40851, 57144; sglang issue 35420; FlashMLA pull request 98 (Hopper);
     aiconfigurator pull request 383."""
     other_gpus: frozenset[str] | None = None
-    """Architectures of GPUs beside NVIDIA's that its documentation names; None where it names every one of the catalog.
+    """GPU architectures of other makers than NVIDIA that its documentation names; None where it names every one of the catalog.
 
     Sources, read 2026-11-25: docs.vllm.ai installation (gfx90a to gfx950, RX 7900 and 9000, Ryzen AI Max; Intel Arc), docs.sglang.io AMD
     and XPU (Instinct; Arc B-series), huggingface.co/docs/optimum AMD (TGI: MI210, MI250, MI300)."""
@@ -162,7 +162,7 @@ class EngineTraits:
     package_note: str = ""
     """A warning for installing that package."""
     further_settings: frozenset[Setting] = frozenset()
-    """Settings that it has beside the flags of `command`: `prefix_share` where it keeps prefixes in its cache by default."""
+    """Settings that it has in addition to the flags of `command`: `prefix_share` where it keeps prefixes in its cache by default."""
     instead: Mapping[Setting, str] = field(default_factory=dict)
     """Alternatives to settings that it does not have."""
     share_factor: float = 1.0
@@ -177,7 +177,7 @@ class EngineTraits:
     streams_weights: bool = False
     """Can leave weights in the host's memory and read them from there at each step."""
     timed_as: str = ""
-    """The program whose fitted constants stand for its own (`lib.speed.calibration`), where too few measurements of it were published."""
+    """The program whose fitted constants are used for it (`lib.speed.calibration`), where too few measurements of it were published."""
     timed_as_title: str = ""
     """The program in words."""
 
@@ -193,7 +193,7 @@ class EngineTraits:
 
     @property
     def preallocates(self) -> bool:
-        """Whether it fills its share of the device with cache at start, whatever the requests need."""
+        """Whether it fills its share of the device with cache at start, independent of the requests."""
         return self.claims != "what it needs"
 
     def profiled_tokens(self, memory: int | None) -> int:

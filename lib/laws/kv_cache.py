@@ -132,8 +132,8 @@ def cache_bytes(
 def peak_tokens(terms: Sequence[CacheLayer], tokens: int) -> tuple[int, ...]:
     """Lengths up to `tokens` at one of which the cache is largest: buffers of unfilled blocks empty when the block is full.
 
-    All other growths never shrink, and buffers repeat with the least common multiple of their block lengths, so the largest lies in the
-    last such stretch. Where every block length divides the next, it is at the end of a block of some length.
+    All other growths never shrink, and buffers repeat with the least common multiple of their block lengths, so the largest is in the last
+    such stretch. Where every block length divides the next, it is at the end of a block of some length.
     """
     spans = sorted({term.span for term in terms if growth_of(term.growth).empties})
     stretch = math.lcm(*spans)

@@ -226,7 +226,7 @@ def vllm_cache(question: CacheQuestion) -> EngineCache:
 
 
 def block_cache(question: CacheQuestion, *, block: int, even: bool) -> EngineCache:
-    """Cache blocks for B sequences of T tokens, by layer kind, and codes of what is left open: SGLang, TensorRT-LLM and TGI.
+    """Cache blocks for B sequences of T tokens, by layer kind, and codes of unknowns: SGLang, TensorRT-LLM and TGI.
 
         M = B · Σ_k  L_k · ⌈n_k(T) / s⌉ · s · e_k · b
 

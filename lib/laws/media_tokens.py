@@ -171,7 +171,7 @@ def nearest_grid(size: ImageSize, *, tile: int, most_tiles: int) -> tuple[int, i
 
 
 class ImageRules(NamedTuple):
-    """The numbers of a rule: p, m, s (or L), the pixels between which an area lies, N, t, and positions of a tile apart from its patches.
+    """The numbers of a rule: p, m, s (or L), the bounds of an area in pixels, N, t, and positions of a tile apart from its patches.
 
     `grids` are rows and columns of tiles, in the processor's order.
     """

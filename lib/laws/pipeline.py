@@ -1,4 +1,4 @@
-"""Temporary tensors, work and time of a pipeline that makes pictures or clips, by what is made.
+"""Temporary tensors, work and time of a pipeline that makes pictures or clips, as functions of their size.
 
     bytes = (c0 + c1·B) + (c2 + c3·B)·A + (c4 + c5·B)·A·f          of one moment; the peak is the fullest
     FLOP  = w0 + w1·A + w2·A·f + w3·A²·f + w4·A·f² + w5·A²·f²      for one picture or clip

@@ -130,11 +130,11 @@ def time_to_first_token(
     While others decode, a request waits for the rest of the step that runs (half of one on average), and for the step that an asynchronous
     scheduler has put behind it already: for no more steps than an answer has. A lone request waits for nothing. Prompts are ahead where
     requests come together: in a benchmark of r rounds that starts all b at once, (b - 1) / 2 in the first round, so q = 1 / 2r; the fit
-    finds that on runs of ten rounds, and no more from later rounds, for prompts that were read one after the other stay apart.
-    Where every request has exactly one length, those that were read in adjacent steps also end in adjacent steps, and their successors
-    arrive while prompts are being read. An engine that has scheduled the next step already reads them one later: they wait for φ prompts
-    more, whatever b is. φ = 0 where lengths differ, or where the next step is scheduled only when one has ended (vLLM before 0.14).
-    Limits: arrivals in bursts wait longer (`lib.traffic` simulates them).
+    finds that on runs of ten rounds, and no more from later rounds, for prompts that were read one after the other stay apart. Where every
+    request has exactly one length, those that were read in adjacent steps also end in adjacent steps, and their successors arrive while
+    prompts are being read. An engine that has scheduled the next step already reads them one later: they wait for φ prompts more, at every
+    b. φ = 0 where lengths differ, or where the next step is scheduled only when one has ended (vLLM before 0.14). Limits: arrivals in
+    bursts wait longer (`lib.traffic` simulates them).
 
     Alone the prompt and the fixed part, 0.2 + 0.02; among two also a step and a twentieth of the other prompt:
 

@@ -24,7 +24,7 @@ The seconds are the log's, so that an exact search on GitHub finds the line:
 
 Source: public start logs; two of them have a known address, the others were found by their seconds. Limits: none of them is of a Space.
 GB are the sizes in the log, or where it names none those of the model's files. The median of f is 150 MB/s, or 216 without the three
-slowest, of which nobody says why they are slow. The 200 used here is a choice between both, not a fit. The range takes f from
+slowest, which are slow for unknown reasons. The 200 used here is a choice between both, not a fit. The range takes f from
 35 to 600 MB/s, which holds nine of the twelve. The median of l is 2.4 GB/s; 1.5 is cautious. None of these logs is of a Space or an
 Endpoint, for which no rates are published, so a start time from this law is rough. Read 2026-11-25.
 """

@@ -28,7 +28,7 @@ _ASKED = {"width": "width", "height": "height", "steps": "num_inference_steps", 
 
 
 def measure_pictures(model: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds of each picture, the peak, and what was drawn; `model` is a Hub id or a folder.
+    """Seconds of each picture, the peak, and the picture's data; `model` is a Hub id or a folder.
 
     Raises:
         ValueError: the pipeline makes no pictures from a prompt, or lacks a setting that is stated.

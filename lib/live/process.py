@@ -7,7 +7,7 @@ Used by measurements (`lib.live.measure`) and by the resolution of unseen models
 
 Homes of children and copies of rows are temporary folders. A process that is killed removes nothing, so all of them lie in one folder of
 the process, named in a file that the process keeps locked. The kernel releases the lock however a process ends; a folder whose lock can be
-taken belongs to nobody, and the next process that needs a folder removes it.
+taken has no owner, and the next process that needs a folder removes it.
 
 The peak of a run: on CUDA what torch's allocator had given out at most (`torch.cuda.max_memory_allocated`), less what it had given out
 before. On a CPU the resident set at its highest, less the resident set before the weights. The kernel keeps the highest value itself; where

@@ -1,4 +1,4 @@
-"""The states of a training on one of several GPUs: what each keeps of them, what it gathers and buffers, and what lies in host memory.
+"""The states of a training on one of several GPUs: what each keeps of them, what it gathers and buffers, and bytes in host memory.
 
     FSDP        float32 weights, gradients and states over n; two layers, or the head, gathered in 16 bits
     ZeRO 1, 2   16-bit weights whole; master weights and states over n, with ZeRO 2 gradients too; a bucket of gradients to reduce

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackTraits:
-    """What a training stack does by itself.
+    """Behaviour of a training stack by default.
 
     `fused_loss`: logits of all tokens are never held at once. `casts`: adapters are in float32 and cast what they read. `upcasts`: with
-    QLoRA, what is not quantized is put into float32 (peft's `prepare_model_for_kbit_training`). `half_adapters`: with QLoRA, adapters are
-    put into bf16 and cast nothing (TRL, trl/trainer/sft_trainer.py at f2cd57710, 2026-07-24, which does not call peft's function).
-    `experts_in_4_bits`: with QLoRA, fused experts too, which bitsandbytes by itself leaves in 16 bits; "stored" only where the checkpoint
-    stores them in 4 bits (Unsloth loads gpt-oss-20b in 12.98 GiB on a T4, and gemma-4-26B-A4B in 46.4 GiB: notebooks of 2026-08-18).
+    QLoRA, tensors that are not quantized are put into float32 (peft's `prepare_model_for_kbit_training`). `half_adapters`: with QLoRA,
+    adapters are put into bf16 and cast nothing (TRL, trl/trainer/sft_trainer.py at f2cd57710, 2026-07-24, which does not call peft's
+    function). `experts_in_4_bits`: with QLoRA, fused experts too, which bitsandbytes by itself leaves in 16 bits; "stored" only where the
+    checkpoint stores them in 4 bits (Unsloth loads gpt-oss-20b in 12.98 GiB on a T4, and gemma-4-26B-A4B in 46.4 GiB: notebooks of
+    2026-08-18).
     """
 
     name: str

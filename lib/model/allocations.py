@@ -219,8 +219,8 @@ class MemoryTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
 class StorageRecorder(MemoryTracker):  # type: ignore[no-untyped-call]
     """Records each new storage of a run: its bytes, and the operations at which it appears and goes.
 
-    `sizes` and `laws` hold the bytes of each storage in the order of appearance, as a number and as a polynomial; `moments()` what was
-    alive each time something new appeared. A storage is named by its place in these lists.
+    `sizes` and `laws` hold the bytes of each storage in the order of appearance, as a number and as a polynomial; `moments()` lists the
+    storages alive each time a new one appeared. A storage is named by its place in these lists.
     """
 
     def __init__(self, weights: Iterable[Tensor], lengths: Lengths, budget: int) -> None:

@@ -225,13 +225,13 @@ class Pipeline:
     """The default request of a pipeline that makes pictures or clips, and its memory and work as functions of a request.
 
     `granularity` divides height and width, `frame_step` the frames after the first (0: it makes pictures). `guidance`: a guided step runs
-    the denoiser on twice the batch ("batched"), twice ("sequential"), or once ("embedded": guidance is an input, or there is none).
-    `flop` of the denoiser for one picture and evaluation, and `decoder_flop` of the VAE, as coefficients of 1, A, A·f, A²·f, A·f², A²·f²;
+    the denoiser on twice the batch ("batched"), twice ("sequential"), or once ("embedded": guidance is an input, or there is none). `flop`
+    of the denoiser for one picture and evaluation, and `decoder_flop` of the VAE, as coefficients of 1, A, A·f, A²·f, A·f², A²·f²;
     `encoder_flop` of all text encoders for one prompt. `product_bytes_per_flop`: activations that the denoiser's products read and write,
-    in 16 bits, without attention. `tile`: megapixels of a tile of the VAE (0: it has none). `units` are, by component,
-    the parameters of the largest module without children and of the largest block, which offloading moves one by one, and of what stands
-    outside blocks. `kept` is what training keeps of a forward pass (() where it was not run). `blocks` of the denoiser can be
-    recomputed: their number, the parameters of all of them, and those of the largest.
+    in 16 bits, without attention. `tile`: megapixels of a tile of the VAE (0: it has none). `units` are, by component, the parameters of
+    the largest module without children and of the largest block, which offloading moves one by one, and of parameters outside of blocks.
+    `kept` is what training keeps of a forward pass (() where it was not run). `blocks` of the denoiser can be recomputed: their number, the
+    parameters of all of them, and those of the largest.
     """
 
     granularity: int

@@ -47,7 +47,7 @@ class FileKind(Row):
     packages: tuple[Text, ...]
     """Packages that it imports, or that those need to load a model."""
     needs_torch: bool = False
-    """Whether its code names torch, whatever the precision."""
+    """Whether its code names torch at every precision."""
     by_map: bool = True
     """Whether weights are put on one card by a device map too; else by the name of the device."""
     draws: bool = False
@@ -83,7 +83,7 @@ class PurposeRow(Row):
     writer: Literal["setup", "batch", "training", "tpu", "machines"]
     """How its files are put together."""
     tested_with: str = ""
-    """What the tests do with files that have no row of their own."""
+    """Tests of files that have no row of their own."""
 
     @property
     def kinds(self) -> tuple[FileKind, ...] | None:
@@ -154,12 +154,12 @@ class AppFile:
 
     text: str
     packages: tuple[str, ...]
-    """Names of the packages that it imports or that loading needs, beside gradio and spaces."""
+    """Names of the packages that it imports or that loading needs, apart from gradio and spaces."""
     tested_with: str
 
 
 def picture_of(spec: ModelSpec, request: PipelineRequest) -> Picture | None:
-    """What a pipeline is asked for: as asked, else as its model card or its class says; None for a model that makes no pictures."""
+    """Settings of a pipeline: those of the request, else of its model card or its class; None for a model that makes no pictures."""
     of = spec.pipeline
     if of is None:
         return None

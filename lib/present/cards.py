@@ -61,7 +61,7 @@ def part_bytes(memory: Memory) -> dict[str, int]:
 
 
 def model_line(model: ModelAnswer) -> str:
-    """One line of what was understood: size, task, layers, limit, and where that comes from."""
+    """One line about the model: size, task, layers, limit, and the origin of these."""
     total, active = model.parameters_total, model.parameters_active
     facts = [f"<strong>{count(total)}</strong> parameters" + (f", {count(active)} of them active per token" if 0 < active < total else "")]
     if model.task:
@@ -96,7 +96,7 @@ def _gguf_choice(model: ModelAnswer) -> str:
 
 
 def model_name(model_id: str, query: str) -> str:
-    """Name of the model in a sentence: its id, or what was asked for when it has none."""
+    """Name of the model in a sentence: its id, or the text of the request if it has none."""
     if model_id:
         return model_id
     return "the pasted config" if query.lstrip().startswith("{") else f"a model of {query.strip()} parameters"
@@ -105,7 +105,7 @@ def model_name(model_id: str, query: str) -> str:
 def memory_bar(memory: Memory, capacity: int | None = None, need: int | None = None) -> str:
     """A stacked bar of the parts on the fullest device; with a capacity, the track it has to stay inside.
 
-    `need` replaces the bytes on the fullest device. The bar is drawing only: the same numbers stand beside it as text.
+    `need` replaces the bytes on the fullest device. The bar is decoration: the same numbers follow as text.
     """
     total = sum(part_bytes(memory).values()) or 1
     need = need or memory.per_device_bytes or total
@@ -137,7 +137,7 @@ def memory_legend(memory: Memory, capacity: int | None = None) -> str:
 
 
 def memory_card(memory: MemoryAnswer, model: str, devices: int, configured: str = "") -> str:
-    """Memory of the configuration: one figure, one bar, the parts, and the rule of thumb beside it.
+    """Memory of the configuration: one figure, one bar, the parts, and the rule of thumb.
 
     `configured` is the hardware whose recommended configuration this is.
     """
@@ -178,7 +178,7 @@ def _between(memory: MemoryAnswer) -> str:
 
 
 def rule_of_thumb_line(memory: MemoryAnswer) -> str:
-    """The community's rule beside the answer, with how far it is off."""
+    """The community's rule of thumb, and its deviation from the answer."""
     rule = memory.rule_of_thumb_bytes
     off = deviation(rule, max(1, memory.total_bytes))
     compared = " than this estimate" if off.endswith(("more", "less")) else ""

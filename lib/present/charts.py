@@ -1,4 +1,4 @@
-"""All charts: one layout, one hover, one mark for what was picked or stated; the key of a chart is markup beside it.
+"""All charts: one layout, one hover, one mark for the pick or the stated value; the key of a chart is markup next to it.
 
 Memory over the context, the map of a model's tensors, and the roofline of a card. Price against speed, bills, traffic and the ledger are
 drawn where their rows are, with the helpers of this file.

@@ -1,6 +1,6 @@
 """The answer of the tab *Cost* in words and lines: the card, bills along traffic or hours, the tables of ways and savings, CSV and text.
 
-A comparison stands beside it: the verdict, before and after in a table, and the arithmetic.
+Next to it a comparison: the verdict, before and after in a table, and the arithmetic.
 """
 
 from __future__ import annotations
@@ -154,11 +154,11 @@ _HEADROOM = 1.15
 _FOOTROOM = 0.07  # of the height: a ring at USD 0 lies over no number of the axis
 _MOST_MARKS = 9
 _ROW_STEP = 5
-"""Every fifth place of the axis stands in the table."""
+"""The table has every fifth place of the axis."""
 
 
 def line_dash(line: WayLine) -> str:
-    """Sleeping is drawn in dashes beside running."""
+    """Sleeping is drawn in dashes next to running."""
     return "dash" if line.kind == "sleeping" else "solid"
 
 

@@ -308,7 +308,7 @@ def _dtypes(cards: list[Accelerator]) -> str:
 
 
 def guidance_sentence(parameters: int, advised: int, by_memory: int | None, limit: int) -> str:
-    """Hugging Face's older advice on chips by size, beside the chips that this app counts by memory; `None`: no slice holds it."""
+    """Hugging Face's older advice on chips by size, compared with the chips that this app counts by memory; `None`: no slice holds it."""
     advice = note("gpu_tpu", "guidance", billions=parameters / 1e9, advised=advised, limit=limit / 1e9)
     if by_memory is None:
         return note("gpu_tpu", "guidance_none", advice=advice)

@@ -109,7 +109,7 @@ def stopped_line(what: str) -> str:
 
 
 def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:
-    """Time and memory of one answer, each figure beside its prediction for exactly this run."""
+    """Time and memory of one answer, each figure with its prediction for exactly this run."""
     figures = [(figure.name, trusted(predicted_below(figure))) for figure in compare_figures(metrics)]
     ending, peak = write_text("live", "endings", metrics.stopped), write_text("live", "peak", metrics.peak_of)
     return str(call_macro("live.html.j2", "chat", metrics, figures, ending, peak, trusted(answer_details(piece))))

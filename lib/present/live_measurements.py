@@ -1,4 +1,4 @@
-"""Measured beside predicted: the figures of a run, its prediction, its result, and the ledger as a picture and a table."""
+"""Measured compared with predicted: the figures of a run, its prediction, its result, and the ledger as a picture and a table."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def compare_figures(run: MeasureAnswer | ChatMetrics) -> Iterator[ComparedFigure
 def _beside(
     kind: FigureName, name: str, measured: float | None, predicted: MeasurePrediction | ChatPrediction, errors: ErrorRatio
 ) -> ComparedFigure | None:
-    """One measured figure beside its prediction; None where it was not measured."""
+    """One measured figure with its prediction; None if it was not measured."""
     if measured is None:
         return None
     guess, error = getattr(predicted, kind), getattr(errors, kind)
@@ -152,7 +152,7 @@ def measured_table(run: MeasureAnswer, caption: str) -> str:
 
 
 def ratio_bars(ratio: float | None) -> str:
-    """Two bars of one length scale: what was measured, and below it what had been predicted. Drawing only; the numbers stand beside it."""
+    """Two bars on one scale: measured, and below it predicted. Decoration only; the numbers follow as text."""
     if ratio is None:
         return ""
     cut = min(ratio, _WIDEST)
@@ -209,7 +209,7 @@ def instead_link(model: str) -> str:
 
 
 def _time(run: ExpectedAnswer) -> str:
-    """How long it is predicted to take, beside how long a run may take; the device's own pace, probed at the start, decides."""
+    """The predicted duration and the allowed one. The device's pace, probed at the start, decides."""
     seconds = expected_s(run)
     if seconds is None:
         return say("cards", "live", "limit", limit=run.limit_s)
@@ -218,7 +218,7 @@ def _time(run: ExpectedAnswer) -> str:
 
 
 def measure_card(run: MeasureAnswer, reference: str) -> str:
-    """The result: what ran, the verdict, and every figure beside the prediction for exactly this run."""
+    """The result: the run, the verdict, and every figure with the prediction for exactly this run."""
     mark, word = _VERDICTS.get(run.verdict.code, ("", run.verdict.code))
     return render_html(
         "measured.html.j2",
@@ -425,5 +425,5 @@ def storage_line(status: LedgerStatus) -> str:
     wrong = f" {status.problem}" if status.problem else ""
     return (
         f'<p class="quiet kept" role="status">{escape(rows_words)} New rows are kept in {escape(status.place)}{lasts}.{escape(wrong)} '
-        f"{escape(status.copied)} A row names the model and the device, never who asked or what was said.</p>"
+        f"{escape(status.copied)} A row names the model and the device, never a visitor or a message.</p>"
     )

@@ -1,4 +1,4 @@
-"""HTML as text: whatever comes from outside goes through `escape`, sources become links.
+"""HTML as text: everything from outside goes through `escape`, sources become links.
 
 Sources become links to the addresses that their text names: "github:huggingface/hub-docs docs/hub/spaces-gpus.md @34ee0f00" leads to
 that file at that commit. What names no address (a measurement of our own) stays text.
@@ -22,7 +22,7 @@ def escape(value: object) -> str:
 
 
 def download_link(label: str, name: str, media: str, content: str) -> str:
-    """A link that saves text as a file; the content travels in the link, so that no file lies on the server."""
+    """A link that saves text as a file; the content travels in the link, so that no file is on the server."""
     href = f"data:{media};charset=utf-8,{quote(content, safe=_PLAIN_IN_DATA)}"
     return f'<a class="act" download="{escape(name)}" href="{escape(href)}">{escape(label)}</a>'
 

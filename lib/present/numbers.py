@@ -169,7 +169,7 @@ def format_flops(rate: float) -> str:
 
 
 def deviation(value: Number, true: Number) -> str:
-    """How far a figure lies from another: "12 % less", "3.4 times as much", "the same"."""
+    """Distance of a figure from another one: "12 % less", "3.4 times as much", "the same"."""
     ratio = Decimal(str(value)) / Decimal(str(true))
     side = "more" if ratio > 1 else "less"
     off = abs(ratio - 1) * 100

@@ -37,7 +37,7 @@ class Package(_Fact):
     name: Text
     version: Text
     brings: Text | None
-    """What it installs with it, in words, where that decides what else may be installed."""
+    """Packages that it installs with it, in words, if they limit other packages."""
     follows: str = ""
     """The package whose release decides about its own; empty: it is pinned to `version`."""
 

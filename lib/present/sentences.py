@@ -49,7 +49,7 @@ def sentence(statement: Statement) -> str:
 def to_json(result: object) -> Any:
     """A result as JSON values, its reasons and caveats as sentences; anything else as it is.
 
-    Callers share the JSON of a recommendation, so nobody may change it.
+    Callers share the JSON of a recommendation and must not change it.
     """
     if isinstance(result, Recommendation):
         return _write_once(result)

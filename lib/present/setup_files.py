@@ -73,7 +73,7 @@ class Setup:
     front_matter: str | None
     app: str | None = None
     tested_with: str = "none"
-    """What the tests executed of such an app."""
+    """The part of such an app that the tests executed."""
     requirements: str | None
     dockerfile: str | None = None
     command: str | None = None

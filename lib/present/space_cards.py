@@ -66,7 +66,7 @@ def billed_words(status: SpaceStatus) -> str:
 
 
 def status_card(status: SpaceStatus) -> str:
-    """The stage in a sentence, hardware and price, what was asked for, sleep, replicas, volumes, models."""
+    """The stage in a sentence, hardware and price, requested hardware, sleep, replicas, volumes, models."""
     prices: list[tuple[str, str]] = []
     if status.sdk != STATIC:
         hourly, monthly = usd_per_hour(status.usd_per_hour), usd_per_month(status.usd_per_month)
@@ -163,7 +163,7 @@ _CSV = (
 
 
 def account_card(answer: AccountOverview) -> str:
-    """The sum in a heading, what was not listed, the table."""
+    """The sum in a heading, the kinds that could not be listed, the table."""
     rows = answer.resources
     head = f"{usd_per_month(answer.usd_per_month)} a month" if answer.usd_per_month else _say("nothing_billed")
     search = "Search" if len(rows) > _FIRST else ""
@@ -288,7 +288,7 @@ def review_card(action: Action, preview: ActionPreview, code: str = "") -> str:
 
 
 def _review_rows(action: Action, preview: ActionPreview) -> list[tuple[str, str, str]]:
-    """Hardware, prices and sleep, before and after; a Space at rest is not billed, whatever its tier costs."""
+    """Hardware, prices and sleep, before and after; a Space at rest is not billed at any tier."""
     before, after = preview.before, preview.after
     change = preview.change_usd_per_hour
     rests_now = action in {"restart", "factory"} and change is not None and change > 0

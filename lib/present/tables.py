@@ -1,7 +1,7 @@
 """Answers as rows, and how every table goes to CSV and JSON.
 
 The ranking, the rejected, tiers and precisions under a memory question, ways to save memory, a model's tensors with their bytes, and its
-dry run beside the closed forms.
+dry run compared with the closed forms.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def price_cell(cost: Cost) -> str:
 
 
 def rejected_table(entries: Sequence[Rejection]) -> str:
-    """Everything that does not qualify, each with all that stands in the way."""
+    """Everything that does not qualify, each with all its obstacles."""
     rows = [
         (
             hardware_name(entry.name, entry.hardware, entry.platform),
@@ -160,7 +160,7 @@ def rejected_table(entries: Sequence[Rejection]) -> str:
 
 
 def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
-    """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched; what fits stands first."""
+    """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched; tiers that fit come first."""
     by_price = sorted(fits, key=lambda fit: (fit.platform in PLATFORMS, not fit.fits, fit.usd_per_hour is None, fit.usd_per_hour or 0))
     heads = ["Hardware", "Memory on a device", "Fits", *_of_length(memory, "Longest context (tokens)"), "Concurrent requests", "Per hour"]
     rows = [_tier_row(fit, memory) for fit in by_price]

@@ -2,8 +2,8 @@
 
     tpu_recipes(choice)[0]["code"]
 
-Every variable part stands in one block of environment variables; text from outside is quoted for the shell. Releases are those of
-`lib/data/frameworks.json`, or stand beside their source below. The commands follow docs.vllm.ai/projects/tpu (setup and quickstart, read
+Every variable part is in one block of environment variables; text from outside is quoted for the shell. Releases are those of
+`lib/data/frameworks.json`, or are below with their source. The commands follow docs.vllm.ai/projects/tpu (setup and quickstart, read
 2026-11-22), github:vllm-project/vllm-torchtpu @9c8d9b05, github:AI-Hypercomputer/maxtext docs/install_maxtext.md @0491bf3b,
 huggingface.co/docs/optimum-tpu/howto/serving and cloud.google.com/tpu/docs/tutorials/LLM/jetstream.
 """

@@ -120,7 +120,7 @@ def _held_finding(drawn: DrawnLoads) -> str:
 
 
 def _throughput_finding(drawn: DrawnLoads) -> str:
-    """The most tokens per second of the chosen policy, beside those of the others."""
+    """The most tokens per second of the chosen policy, compared with the others."""
     best = {name: max((p.throughput_tokens_per_s for p in drawn.answer.points if p.policy == name), default=0.0) for name in POLICY_NAMES}
     others = [f"{POLICY_NAMES[policy].lower()} {rate:,.0f}" for policy, rate in best.items() if policy != drawn.policy]
     return f"{POLICY_NAMES[drawn.policy]} batching reaches {tokens_per_s(best[drawn.policy])}, {' and '.join(others)}"
@@ -373,7 +373,7 @@ def latency_card(answer: LatencyAnswer) -> str:
 
 
 def latency_table(answer: LatencyAnswer) -> str:
-    """Each part measured beside expected, then what each format and each other engine would do."""
+    """Each part measured and expected, then what each format and each other engine would do."""
     heads = ("Part", "Measured", "Share", "Expected here", "Verdict")
     load = f"{answer.prompt_tokens:,} tokens in, {answer.output_tokens:,} out, {answer.concurrency:,} at a time"
     parts = show_table(f"Parts of a request: {load}", heads, list(map(_part_row, answer.parts)), "latency")

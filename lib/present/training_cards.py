@@ -301,7 +301,7 @@ def _phase_time(taken_s: float | None, part: float | None) -> str | Markup:
 
 
 def options_table(options: Sequence[TrainingOption]) -> str:
-    """Hardware with hours and dollars: what fits, then folded what is risky; where nothing fits, the nearest, which says so."""
+    """Hardware with hours and dollars: options that fit, then risky ones, folded; if none fits, the nearest one, marked so."""
     rows = merge_twins(options)
     fits, risky = ([row for row in drop_idle(rows) if row.option.verdict == verdict] for verdict in ("fits", "risky"))
     if not fits and not risky:
@@ -352,7 +352,7 @@ def _shortage(why: Reason) -> str:
 
 
 def shardings_table(answer: TrainingAnswer) -> str:
-    """Where one GPU does not hold the training: a row for each way to share it over several, what fits first; folded where some fits."""
+    """If one GPU does not hold the training: a row for each way to share it over several, what fits first; folded where some fits."""
     shardings = answer.shardings
     if not shardings or shardings[0].hardware is not None:
         return ""
@@ -363,7 +363,7 @@ def shardings_table(answer: TrainingAnswer) -> str:
 
 
 def _folded_if_fits(answer: TrainingAnswer, title: str, table: str) -> str:
-    """What helps where nothing fits is open there, and else behind a line."""
+    """Changes that help are open if nothing fits, and folded otherwise."""
     return fold(title, table) if any(one.verdict == "fits" for one in answer.options) else table
 
 

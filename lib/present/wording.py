@@ -40,7 +40,7 @@ def term(group: str, name: str) -> str:
 
 
 def page_note(occasion: str) -> str:
-    """A sentence of the page itself: in place of an answer, or beside a form."""
+    """A sentence of the page itself: in place of an answer, or next to a form."""
     text: str = load_wording("page")["notes"][occasion]
     return text
 

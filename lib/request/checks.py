@@ -1,4 +1,4 @@
-"""Checks of values from outside: each returns the type that it promises, or refuses with what was seen and what is accepted.
+"""Checks of values from outside: each returns the promised type, or refuses and states the value and the accepted ones.
 
 Gradio checks nothing for HTTP callers, so every check takes `object`. Rules that hold everywhere: a number is a JSON number, never text,
 never true or false; NaN and infinity are not numbers; 4096.0 is the whole number 4096 (JSON does not tell them apart).
@@ -146,7 +146,7 @@ def check_decimal(name: str, value: object, low: int, high: int) -> Decimal:
     """A number in [low, high], read as it was written: 0.1 is exactly a tenth.
 
     Raises:
-        BadArgument: not a number, NaN, infinite, out of range, or so small that what is divided by it has too many digits.
+        BadArgument: not a number, NaN, infinite, out of range, or so small that a quotient by it has too many digits.
     """
     check_number(name, value, low, high)
     read = Decimal(str(value))

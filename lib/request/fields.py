@@ -46,7 +46,7 @@ class Checked:
     shown: Any
     """The type that callers are shown."""
     help: str = ""
-    """One line about the field, where none stands under it."""
+    """One line about the field, if it has no docstring."""
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Checked:
     """The schemas of the keys of an object, by name."""
 
     def __get_pydantic_core_schema__(self, _source: object, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        """A validator of our own instead of pydantic's, whose sentences say neither what was seen nor what to do.
+        """A validator of our own instead of pydantic's, whose sentences state neither the value nor the next step.
 
         pydantic passes errors of `lib.errors` on as they are, so the first argument that is wrong is the one that is named.
         """

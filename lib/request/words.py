@@ -3,7 +3,7 @@
     find_meaning("precision", "4-bit")    "int4"
 
 `lib/data/words.json` holds the words by subject, without capitals and separators. A subject is the name of an argument, or `hardware`.
-Whoever takes a word for a name calls `note_reading`; the answer then says so in a caveat (`collect_readings`).
+Code that reads a word as a name calls `note_reading`; the answer then says so in a caveat (`collect_readings`).
 """
 
 from __future__ import annotations

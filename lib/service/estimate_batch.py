@@ -93,7 +93,7 @@ def estimate_batch(app: App, arguments: BatchArguments) -> BatchAnswer:
     """How long a pile of work takes, what it costs and how many machines keep the deadline, on each kind of hardware.
 
     Returns:
-        The pick, every option with hours, price and machines, the command for Jobs, and what is ruled out with its reason.
+        The pick, every option with hours, price and machines, the command for Jobs, and rejected options with their reasons.
     """
     spec, catalog = app.models(arguments.model), app.catalog()
     media = MediaRequest(images=arguments.images, audio_seconds=arguments.audio_seconds)
@@ -159,7 +159,7 @@ def estimate_batch(app: App, arguments: BatchArguments) -> BatchAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pile:
-    """The work: what was asked, the model, its task, and the unit of its items."""
+    """The work: the request, the model, its task, and the unit of its items."""
 
     arguments: BatchArguments
     spec: ModelSpec

@@ -144,7 +144,7 @@ class TrainingArguments(Arguments):
 
 @endpoint(heavy=True)
 def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
-    """What a training step takes in memory, part by part, which hardware runs it, in how many hours and for how much, and what to change.
+    """Memory of a training step by part, the hardware that runs it with hours and price, and changes that save memory.
 
     Returns:
         The estimate, the hardware, changes that save memory, and the script and command that start it on Jobs.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LOGGED = ("weights_bytes", "needed_bytes", "kv_cache_tokens", "capacity_bytes", "tokens_per_s")
 _SAME = {"total_bytes": "capacity_bytes"}
 _SAME_OF_SERVERS = {"available_kv_bytes": "available_bytes", "kv_cache_bytes": "available_bytes", "available_bytes": "available_bytes"}
-"""Names in messages of what is predicted under another name; those of caches, of engines that allocate one at start."""
+"""Names in messages of figures that have another name in predictions; those of caches, of engines that allocate one at start."""
 _CLEARLY = 1.25
 """Two counts of the same bytes differ clearly from this factor on: start logs are predicted within about 15 % (docs/accuracy.md)."""
 _PLANS = {"Pro": "pro", "free": "free"}

@@ -27,7 +27,7 @@ _MOST_STEPS = 1_000
 
 
 def picture_script(_: JobPlan, request: JobRequest) -> str:
-    """The script of a job. What is not stated is as the model's card states it, if it states other than its pipeline's class."""
+    """The script of a job. Missing values are those of the model's card, or else of its pipeline's class."""
     card = find_card_defaults(request.models[0])
     asked, unguided = request.pictures, card is not None and not card.guided
     run = {

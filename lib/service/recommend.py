@@ -129,7 +129,7 @@ def _answer_once(
 
 
 def explain_paid_pick(answer: Recommendation, today: date) -> Recommendation:
-    """Where the pick costs money, it also says how old its price is and why free hardware does not do it, ZeroGPU first."""
+    """If the pick costs money, it also says how old its price is and why free hardware does not do it, ZeroGPU first."""
     pick, free = answer.pick, [rejection for rejection in answer.rejected if rejection.offer.usd_per_hour == 0]
     if pick is None or pick.cost.usd_per_hour == 0:
         return answer

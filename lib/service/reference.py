@@ -129,7 +129,7 @@ _LONGEST_PAGE = 1_000
 
 
 def check_space_id(space_id: object, argument: str = "space_id", accepted: str = ACCEPTED_SPACE) -> str:
-    """The id of the Space, or of another thing named owner/name; refusals call it `argument` and say what is `accepted`."""
+    """The id of the Space, or of another thing named owner/name; refusals call it `argument` and list the `accepted` values."""
     if not isinstance(space_id, str) or len(space_id) > _LONGEST_PAGE:
         raise BadArgument(argument, describe_value(space_id), accepted)
     text = space_id.strip()

@@ -70,7 +70,7 @@ def tier_entry(catalog: Catalog, flavor: str | None, told_sleep_s: int | None) -
 
 
 def flavor_name(catalog: Catalog, flavor: str | None) -> str:
-    """The tier's name; an id that the catalog lacks stays as it is, and "" stands for none."""
+    """The tier's name; an id that the catalog lacks stays as it is; "" means none."""
     offer = find_offer(catalog, flavor)
     return flavor or "" if offer is None else offer.tier_name
 
@@ -143,7 +143,7 @@ def action_answer(space_id: str, after: Runtime, catalog: Catalog, caveats: tupl
 
 
 def running_costs(space_id: str, after: Runtime, catalog: Catalog) -> tuple[Caveat, ...]:
-    """What a Space that was started costs from now on, where that is something."""
+    """The price from now on of a Space that was started; empty if it is free."""
     offer = find_offer(catalog, after.requested_hardware or after.hardware)
     if offer is None or not offer.usd_per_hour:
         return ()
@@ -151,7 +151,7 @@ def running_costs(space_id: str, after: Runtime, catalog: Catalog) -> tuple[Cave
 
 
 def price_caveats(offer: Offer | None) -> tuple[Caveat, ...]:
-    """What to tell about a price that was not read from the platform's own list today."""
+    """The caveat about a price that was not read from the platform's list today."""
     if offer is None or not offer.usd_per_hour or offer.price_basis == "live":
         return ()
     bundled: dict[str, Value] = {"hardware": offer.tier_name, "checked": offer.checked}
@@ -217,7 +217,7 @@ class _View:
         return _View(space=replace(self.space, **now))
 
     def has_arrived(self, hardware: str | None) -> bool:
-        """Whether it runs on what was asked for; without a name, on what the Hub says was asked for."""
+        """Whether it runs on the named hardware; without a name, on the hardware that the Hub shows as requested."""
         at = self.space
         return self.trouble is None and find_stage(at.stage).running and not is_changing(at) and hardware in {None, at.hardware}
 
@@ -238,7 +238,7 @@ class WatchArguments(SpaceArguments):
 
 
 def watch(app: App, arguments: WatchArguments, *, token: str | None = None) -> Iterator[SpaceProgress]:
-    """The Space as it changes, until it runs on `hardware` (or what was asked for), rests in another stage, or `seconds` are over.
+    """The Space as it changes, until it runs on `hardware` (or on the requested one), rests in another stage, or `seconds` are over.
 
     It is given at each change and at least every 15 s. By default it is watched for as long as the platform gives an app to start. Closing
     the iterator ends it.

@@ -121,7 +121,7 @@ def _memory_request(spec: ModelSpec, request: SpeedRequest) -> MemoryRequest:
 
 
 def roofline(app: App, arguments: SpeedArguments) -> RooflineAnswer:
-    """Where a decode step and the reading of the prompts sit under the two ceilings of the hardware."""
+    """Places of a decode step and of prefill under the two ceilings of the hardware."""
     catalog = app.catalog()
     offer = catalog.resolve_hardware(arguments.hardware)
     return roofline_answer(offer, predict_speeds([(app.models(arguments.model), offer, arguments.request)], catalog.accelerators))
@@ -203,7 +203,7 @@ class LatencyArguments(Arguments):
 
 @endpoint()
 def diagnose_latency(app: App, arguments: LatencyArguments) -> LatencyAnswer:
-    """Where the time of a request goes: each part measured beside expected, the dominant one, what to do next, what formats would do.
+    """Latency by part, measured and expected, with the dominant part, the next step, and the effect of other formats.
 
     Returns:
         The parts with their ranges and verdicts, reasons and next steps in sentences, and the effect of each smaller format.

@@ -83,7 +83,7 @@ def read_storage(value: object, prices: StoragePrices) -> Decimal:
 
 
 Predict = Callable[[ModelSpec, Offer, SpeedRequest, Mapping[str, Accelerator]], ExplainedSpeed]
-"""`lib.speed.predict_speed`, or a stand-in for it."""
+"""`lib.speed.predict_speed`, or a replacement."""
 
 
 def predict_usage(
@@ -126,7 +126,7 @@ def predict_loads(
 ) -> tuple[SpeedEstimate, ...]:
     """How fast an offer that is rented runs the model at each of `lib.cost.usage.LOADS`; nothing where no speed is predicted.
 
-    All loads are one pass of the laws, unless `predict` is a stand-in, which answers one question at a time.
+    All loads are one pass of the laws, unless `predict` is a replacement, which answers one question at a time.
     """
     if offer.traits.per_call or not offer.usd_per_hour:
         return ()

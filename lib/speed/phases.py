@@ -26,8 +26,8 @@ class TrainingPhase(Result):
     """A phase of a step."""
 
     name: PhaseName
-    """policy forward; reference forward (all passes without gradient, with the policy's activations kept); backward, with what is
-    recomputed; update, the optimizer's step. GRPO: rollout, while answers are written; scoring, the passes without gradient; update, all
+    """policy forward; reference forward (all passes without gradient, with the policy's activations kept); backward, with recomputed
+    layers; update, the optimizer's step. GRPO: rollout, while answers are written; scoring, the passes without gradient; update, all
     the rest."""
     allocated_bytes: int
     """Bytes that tensors hold at its fullest moment, on the fullest device."""

@@ -8,7 +8,7 @@ Time of one step: FLOPs, traffic of activations, the host, the update, unpacking
     step    max(c_f · FLOPs / peak + (c_a · kept + c_s · scores + c_l · adapted) / bandwidth,
                 (c_h · layers + c_m · adapters) · calls + (c_r · layers + c_k · adapters) · passes without gradient)  each micro-batch
             + c_q · bytes of unpacked weights · passes / bandwidth                                 each micro-batch
-            + c_u · bytes of what is trained / bandwidth                                           each step
+            + c_u · bytes of trained parameters / bandwidth                                           each step
 
     kept and scores   once for forward and backward, and a third more for each pass without gradient
     adapted           12 · (rows + columns) of every matrix with an adapter, for each token and call: casts of the adapter's input to

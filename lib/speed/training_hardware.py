@@ -58,7 +58,7 @@ class TrainingOption(Result):
     sharding: Sharding
     """How they share the states: fsdp where one card is not enough and all cards of the offer share the model."""
     compute_dtype: Literal["bf16", "fp16", "fp32"]
-    """Number format of the matrix products: fp16 on cards without bf16, where what is trained is kept in float32."""
+    """Number format of the matrix products: fp16 on cards without bf16, where trained parameters are kept in float32."""
     verdict: Verdict
     """fits: even the upper estimate does; risky: the typical one does, or RAM for offloaded bytes is not stated; no: it does not."""
     capacity_bytes: int
@@ -338,7 +338,7 @@ def find_changes(
 
     Args:
         spec: the model.
-        request: what is asked.
+        request: the training.
         reference: the card on which speeds are compared.
         accelerators: those of the catalog.
     """

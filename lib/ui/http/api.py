@@ -5,9 +5,9 @@
 default, then those with one, are public; a keyword-only `token` is the caller's own and is in no list: it acts for an account, or reads a
 gated or private model.
 
-`wrap_question` and `wrap_stream` put a question into a device queue and turn every exception into the interface's own refusal. What was
-refused says so in its own words. Anything else is a mistake of ours: it is logged, and the caller gets a sentence without details, for they
-could hold a path, a token or someone else's input.
+`wrap_question` and `wrap_stream` put a question into a device queue and turn every exception into the interface's own refusal. A refusal
+has its own words. Anything else is a mistake of ours: it is logged, and the caller gets a sentence without details, for they could hold a
+path, a token or someone else's input.
 """
 
 from __future__ import annotations

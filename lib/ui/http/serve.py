@@ -134,9 +134,9 @@ def after_launch(page: gr.Blocks, warm_up: Callable[[], None]) -> None:
     """Keep the connections of a launched page open, ask it once, aside, for what every visitor asks, and then `warm_up`.
 
     Gradio's launch takes no such setting, and each connection reads it as it opens. Gradio's routes put themselves together at the first
-    request for each, which takes 0.2 s of the thread that serves all visitors. What has been made by then stays as long as the
-    process, so the collector of garbage, which was off until now (`app.py`), need not look through it again: a look takes 0.15 s, in which
-    nothing is answered. It is on from here, however the visit goes.
+    request for each, which takes 0.2 s of the thread that serves all visitors. Objects that exist by then live as long as the process, so
+    the collector of garbage, which was off until now (`app.py`), need not look through it again: a look takes 0.15 s, in which nothing is
+    answered. It is on from here, however the visit goes.
     """
     gc.freeze()
     gc.enable()
