@@ -40,10 +40,10 @@ traceback. `code` is stable and meant for programs.
 
 An `AdvisorError` carries its sentence to the caller of an endpoint, so docstrings name an error only where some caller handles it.
 
-`read_json` refuses JSON from outside before anything is built of it: a few bytes of text become a list or a dict of sixty and more, and a
-parser holds the interpreter until it is done (64 MiB of "[],[],…" take 2 GB and stop every other thread for ten seconds and more). So the
-text is scanned first, piece by piece and without recursion. The scan counts the bytes `[`, `{`, `,` and `:` outside of strings: a list of n
-values has n of them, an object with n keys has 2·n.
+`read_json` checks JSON from outside before it is parsed. A few bytes of text become a list or a dict of sixty bytes and more, and a parser
+blocks the interpreter until it has finished: 64 MiB of "[],[],…" take 2 GB and stop every other thread for over ten seconds. So the text is
+scanned first, piece by piece and without recursion. The scan counts the bytes `[`, `{`, `,` and `:` outside of strings: a list of n values
+has n of them, an object with n keys has 2·n.
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ def read_bytes(*, parameters: float, table: float, tied: bool, bits: float, kern
 class Software(NamedTuple):
     """Work of an engine's release apart from the matrices: versions differ, and so do measurements of the same engine.
 
-    `cache_copied` where the cache grows by `torch.cat` at each step, `repeats_heads` where keys are repeated for each query head first,
-    `all_logits` where the output projection runs on every position of a prompt.
+    `cache_copied`: the cache grows by `torch.cat` at each step. `repeats_heads`: keys are first repeated for each query head. `all_logits`:
+    the output projection runs on every position of a prompt.
     """
 
     cache_copied: bool = False

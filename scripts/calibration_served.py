@@ -70,9 +70,9 @@ one length (github.com/ai-dynamo/aiconfigurator at 5e16187, src/aiconfigurator/e
 deviations 0, ten requests for each in flight)."""
 AHEAD_SINCE = (0, 14)
 BALANCED_STEPS = {"DeepSeek": 60.0, "gpt-oss-120b": 50.0}
-"""Steps that TensorRT-LLM waits at most until each copy of attention has a prompt to read, half of them on average, because it counts on
-while no request waits (`_balance_adp_requests` of its pyexecutor/py_executor.py). `timeout_iters: 60` in dsr1_fp4_b200_trt.sh,
-dsr1_fp8_b200_trt.sh
+"""Maximum of steps that TensorRT-LLM waits until each copy of attention has a prompt to read. On average it waits half of them, because it
+keeps counting while no request waits (`_balance_adp_requests` of its pyexecutor/py_executor.py). `timeout_iters: 60` in
+dsr1_fp4_b200_trt.sh, dsr1_fp8_b200_trt.sh
 and dsr1_fp8_h200_trt.sh, the default of 50 in gptoss_fp4_b200_trt.sh; the repository is that of `_held_steps`."""
 
 

@@ -7,9 +7,9 @@ for 16 bits; Ada and Blackwell four times for fp8; eight times for int8; Blackwe
 Apple: rates of the GPU and sizes of the memory as the Hub lists them, bandwidths as Apple prints them. Metal lets a program hold two
 thirds of the memory up to 36 GB and three quarters of it above (its recommended working set), which is what counts as usable.
 
-NVIDIA's workstation cards add in float32 at four times their fp32 rate (twice that of GeForce), as the facts' rows of the RTX A6000 and
-the RTX PRO 6000 Server say. Radeon and Arc: matrix rates as their sources state them. Machines with shared memory: the part that a
-program on the GPU can hold counts as usable.
+NVIDIA's workstation cards accumulate in float32 at four times their fp32 rate, twice that of GeForce (the facts' rows of RTX A6000 and RTX
+PRO 6000 Server). Radeon and Arc: matrix rates as their sources state them. Machines with shared memory: the part that a program on the GPU
+can hold counts as usable.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ lengths with layers that are recomputed; varying lengths with activations that a
 upper estimate is one factor on the typical value, a quantile of reserved over typical bytes of all runs. All stacks are fitted together. A
 stack is judged by constants that have not seen it; a stack that alone has runs of a kind is judged model by model. The curve of the
 quantile against the median excess is printed. The constants of `lib.speed.training` are fitted by least squares of logarithms on published
-steps and on those of this project (`scripts/own_points.py`), a model's runs weighed by the root of their number; those of rollouts by the
-trainer's own model on the rollouts of this project. No run of verl or NeMo RL is in a fit (`scripts/check_rl.py`).
+steps and on those of this project (`scripts/own_points.py`). A model's runs are weighted by the root of their number; those of rollouts by
+the trainer's own model on the rollouts of this project. No run of verl or NeMo RL is in a fit (`scripts/check_rl.py`).
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ read in simpletuner/examples at bc8e6ab77 (2026-08-22): data_backend_config, tra
 a data set of 720 x 480, cut by SimpleTuner's rule (helpers/multiaspect/image.py) to sides that 32 (Wan) or 64 divide. Which blocks an
 interval means is read in each family's transformer.
 
-Left out are rows that move attention's activations to the host, rows of other adapters than LoRA (PixArt, Sana, SDXL, Cosmos 2, OmniGen and
-Kandinsky 5 Image were trained with LoKr), families whose denoiser does not run here (HiDream, LTX-2), and ERNIE, of which it is not stated
-which weights wait in the host's memory. Left out, too, are checkpointed rows whose peak is that of the row without checkpoints: regional
-compilation kept all activations there (Krea 2, SanaVideo).
+Left out are rows that move attention's activations to the host, and families whose denoiser does not run here (HiDream, LTX-2). Also left
+out are other adapters than LoRA: PixArt, Sana, SDXL, Cosmos 2, OmniGen and Kandinsky 5 Image were trained with LoKr. ERNIE is left out
+because its source does not say which weights are in host memory. Left out, too, are checkpointed rows whose peak is that of the row without
+checkpoints: regional compilation kept all activations there (Krea 2, SanaVideo).
 """
 
 from __future__ import annotations

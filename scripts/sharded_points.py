@@ -1,8 +1,8 @@
 """Published trainings over several cards, and full fine-tuning: peaks of torch's allocator, by sharding, as questions to the law.
 
-Left out are rows without a stated length, GPTQ checkpoints, tensor and pipeline parallelism (`lib.workload` has none), LitGPT's figures
-under FSDP, which are those of loading (one card more or four times the batch hardly change them), and steps of torchtune's table with
-`torch.compile` or the optimizer in the backward pass.
+Left out are rows without a stated length, GPTQ checkpoints, and tensor and pipeline parallelism, which `lib.workload` does not have.
+LitGPT's figures under FSDP are left out because they are those of loading: one card more or four times the batch hardly change them. So are
+steps of torchtune's table with `torch.compile` or the optimizer in the backward pass.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ VISITOR_ROOMS = ("present", "ui", "service", "live", "hub", "cli", "explain")
 FIELD_PARTS = {"info", "label", "placeholder", "help"}
 """Arguments and names that hold the words of a form field."""
 FIELD_CALLS = {"number", "Form", "Field", "Argument"}
+MOST_LONG_SENTENCES = 12
+"""Sentences of more than 30 words in docstrings."""
 VISITOR_TEXTS = ("lib/present/",)
 DOCS = ("README.md", "SECURITY.md", "docs/methodology.md", "docs/operating.md", "docs/development.md", "docs/architecture.md")
 
@@ -60,6 +62,27 @@ def test_patterns_that_are_hard_to_read_only_become_fewer() -> None:
         for name, pattern in PATTERNS.items():
             counts[name] += len(re.findall(pattern, text))
     assert {name: count for name, count in counts.items() if count > MOST[name]} == {}
+
+
+def list_long_sentences(docstring: str) -> list[str]:
+    """Sentences of more than 30 words. Tables, examples and lists of arguments are not sentences."""
+    found = []
+    for paragraph in re.split(r"\n\s*\n", docstring):
+        if re.search(r"\S {3,}\S|>>>|^\s*(?:Args|Raises|Returns|Attributes):", paragraph, re.MULTILINE):
+            continue
+        for item in re.split(r"\n\s*[-*] ", paragraph):
+            sentences = re.split(r"(?<=[.:;?!])\s+(?=\S)", " ".join(item.split()))
+            found += [sentence for sentence in sentences if len(re.findall(r"\S*[A-Za-z]{2}\S*", sentence)) > 30]
+    return found
+
+
+def test_long_sentences_only_become_fewer() -> None:
+    """One idea a sentence."""
+    files = [file for folder in ("lib", "scripts") for file in sorted((ROOT / folder).rglob("*.py"))]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Expr)]
+    texts = [node.value.value for node in nodes if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)]
+    found = [sentence for text in texts for sentence in list_long_sentences(text)]
+    assert len(found) <= MOST_LONG_SENTENCES, "\n".join(found)
 
 
 def list_errors() -> set[str]:

@@ -121,12 +121,11 @@ _BITS = MappingProxyType({EIGHT_BITS: 8, FOUR_BITS: 4})
 class Candidate:
     """One configuration; `step` counts how far the weights are compressed below the requested format.
 
-    `note` is the change that the checkpoint needs: "unpacked" (the silicon has no units for its format), "sibling" (it cannot be quantized
-    again, so another checkpoint is needed), "converted" (into the engine's own files) or "halved" (float32 is loaded in 16 bits).
-    `sdk` is the SDK of the Space; "" if the offer is not a Space. With `may_offload`, layers that the cards do not hold stay on the
-    processor, and llama.cpp puts `gpu_layers` of them on the cards (`-ngl`; None: all). With `may_leave_experts`, the host's memory holds
-    routed experts of the first `cpu_moe_layers` layers (`--n-cpu-moe`). `untested` is the model's class if the engine does not list it,
-    else "".
+    `note` is the change that the checkpoint needs. "unpacked": the silicon has no units for its format. "sibling": another checkpoint,
+    because it cannot be quantized again. "converted": into the engine's own files. "halved": float32 is loaded in 16 bits. `sdk` is the SDK
+    of the Space; "" if the offer is not a Space. With `may_offload`, layers that the cards do not hold stay on the processor, and llama.cpp
+    puts `gpu_layers` of them on the cards (`-ngl`; None: all). With `may_leave_experts`, the host's memory holds routed experts of the
+    first `cpu_moe_layers` layers (`--n-cpu-moe`). `untested` is the model's class if the engine does not list it, else "".
     """
 
     precision: str

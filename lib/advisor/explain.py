@@ -60,8 +60,8 @@ def explain_configuration(
 ) -> tuple[Reason, ...]:
     """The model that is placed, its precision, its number of devices and its speed.
 
-    `whole` are the configurations with less compressed weights that pass here too, `lesser` says what became of
-    them where none does, `published` names the quantized checkpoints that the Hub lists, `loading` says whether one of them is needed.
+    `whole` are the configurations with less compressed weights that pass here too; `lesser` is the outcome of those if none passes.
+    `published` names the quantized checkpoints that the Hub lists, `loading` says whether one of them is needed.
     """
     return (
         *_explain_memory(best.headroom),

@@ -82,8 +82,8 @@ class SliceOption:
 class GenerationOption:
     """One generation of TPU for a model.
 
-    `smallest` is the slice with the fewest chips that holds it, `cheapest` the one with the lowest price per token within the limit on
-    the time to first token, `None` where there is none or no price was found.
+    `smallest` is the slice with the fewest chips that holds it. `cheapest` has the lowest price per token within the limit on the time to
+    first token. Each is `None` if there is none, or without a price.
     """
 
     generation: TpuGeneration

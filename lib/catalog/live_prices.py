@@ -1,8 +1,8 @@
 """A platform's own hardware list of today, and the catalog that follows from it. Pure: fetching is `lib.hub.prices`.
 
-The live list decides price, processors, memory and disk. It is checked first: a paid flavor that turns free, a price ten times higher or
-lower, a list with less than half of the known flavors, and silicon that is not in the catalog become remarks, and the bundled row
-stays. A flavor that the list no longer holds becomes retired on the day of the fetch.
+The live list decides price, processors, memory and disk. It is checked first: the bundled row stays, with a remark, if a paid flavor turns
+free, if a price is ten times higher or lower, or if the silicon is not in the catalog. So do all rows if the list has less than half of the
+known flavors. A flavor that the list no longer holds becomes retired on the day of the fetch.
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ class Accelerator(Row):
     def supports(self, dtype: str) -> bool:
         """Whether the silicon computes in this type natively; emulation and storage-only formats do not count.
 
-        CUDA cards compute in fp64 since compute capability 2.0 (NVIDIA, "Floating Point and IEEE 754", of which a search excerpt with
-        the chapter "Compute Capability 2.0 and Above" was seen on 2026-11-23, not the text). At which rate is not in the catalog.
+        CUDA cards compute in fp64 since compute capability 2.0 (NVIDIA, "Floating Point and IEEE 754", chapter "Compute Capability 2.0 and
+        Above"; only a search excerpt was seen, on 2026-11-23). At which rate is not in the catalog.
         """
         return dtype in self.native_dtypes or (dtype == "fp64" and self.compute_capability is not None)
 

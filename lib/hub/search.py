@@ -1,9 +1,9 @@
 """Searches of the Hub: suggestions for a model field, quantized checkpoints of a model, and who serves it per token.
 
-All three are optional, anonymous, and limited to 1.5 s; `suggest_models`, `find_quantized` and `find_providers` never raise. When
-the Hub or the router of Inference Providers cannot be asked, `reason` says why, so that the page can go on with the bundled catalog, or ask
-the visitor for a price of their own; nothing is invented. Failures are remembered for five minutes, so that a server that is down costs one
-visitor a second and a half and not every one of them.
+All three are optional, anonymous, and limited to 1.5 s; `suggest_models`, `find_quantized` and `find_providers` never raise. If the Hub or
+the router of Inference Providers does not answer, `reason` says why. The page then uses the bundled catalog, or asks the visitor for a
+price; nothing is invented. Failures are remembered for five minutes, so that a server that is down costs one visitor a second and a half
+and not every one of them.
 Source of the router's form: hub-docs inference-providers/hub-api.md (2026-07-09): USD per million tokens, status live or error.
 """
 

@@ -1,8 +1,8 @@
 """The session through which `HfApi` asks about Spaces: one token, bounded time.
 
 huggingface_hub's own session waits for ever, keeps cookies for everyone and repeats a refused page of a list after a pause that the server
-chooses. So it gets one that hands the requests of `bound_requests` calls to our background loop (`lib.hub.client`), with one deadline and
-the visitor's token or none, and treats all others as before. A question may be redirected, an action may not. A refusal ends the call at
+chooses. So it gets one that passes the requests of `bound_requests` calls to our background loop (`lib.hub.client`), with one deadline and
+with the visitor's token or none. Other requests are unchanged. A question may be redirected, an action may not. A refusal ends the call at
 once; the client sees none of the server's words but a remark that is fit to be quoted.
 
 Inference Endpoints have an API of their own; of a mirror (`HF_ENDPOINT`) it is the path `/v2`, so that a mirror's token goes to the mirror

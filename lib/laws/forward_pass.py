@@ -164,8 +164,8 @@ def attention_flop(*, width: Quantity, full_layers: Quantity, windowed_layers: Q
 
         a  heads · width of a head      L_full, L_win  layers with full and with windowed attention      w  window, tokens
 
-    Scores and their product with the values take 4·a per pair of positions and layer, and a causal mask leaves half of the T² pairs (for
-    a window T·w of them, once T is well past w). Limits: latent attention computes its products in a width of its own.
+    Scores and their product with the values take 4·a per pair of positions and layer. A causal mask leaves half of the T² pairs, a window
+    T·w of them once T is much longer than w. Limits: latent attention computes its products in a width of its own.
 
     Llama-3.1-8B (32 layers, 4096 wide) over 8192 tokens: 2 · 4096 · 32 · 8192² = 17.6 TFLOP, a seventh of its matrices' 131:
 

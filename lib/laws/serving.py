@@ -127,8 +127,8 @@ def time_to_first_token(
         q  share of the other prompts that are ahead     κ  decode steps waited for     τ  fixed time of a request in this engine
         φ  prompts ahead where requests of one length come bunched     w  chance that others decode (`chance_of_decoding`)
 
-    While others decode, a request waits for the rest of the step that runs (half of one on average), and for the step that an asynchronous
-    scheduler has put behind it already: for no more steps than an answer has. A lone request waits for nothing. Prompts are ahead where
+    While others decode, a request waits for the rest of the running step (half a step on average), and for the next step if an asynchronous
+    scheduler has already queued it: for no more steps than an answer has. A lone request waits for nothing. Prompts are ahead where
     requests come together: in a benchmark of r rounds that starts all b at once, (b - 1) / 2 in the first round, so q = 1 / 2r; the fit
     finds that on runs of ten rounds, and no more from later rounds, for prompts that were read one after the other stay apart. Where every
     request has exactly one length, those that were read in adjacent steps also end in adjacent steps, and their successors arrive while

@@ -27,9 +27,9 @@ In a llama.cpp file a file type is a mix of block types, chosen tensor by tensor
 
     M = Σ_t bytes(type(t)) · elements(t) / block(type(t))
 
-Q4_K_M, for instance, stores most matrices as Q4_K and as Q6_K the output matrix (or the embedding that doubles as one) and the
-value and down projections of every third layer and of the first and last eighth. One-dimensional tensors, routers and small
-convolutions stay float32. A row that a block does not divide falls back to a block of 32, else to float16.
+Q4_K_M, for instance, stores most matrices as Q4_K. It stores as Q6_K the output matrix (or the embedding that doubles as one), and the
+value and down projections of every third layer and of the first and last eighth. One-dimensional tensors, routers and small convolutions
+stay float32. A row that a block does not divide falls back to a block of 32, else to float16.
 Vision and audio towers are kept apart, in a float16 file of their own, and are counted so.
 Source: llama.cpp, `src/llama-quant.cpp` at 007dbbf3 (mix and fallbacks, without an importance matrix); block sizes are ggml's.
 Limits: layers of one group count as neighbours, so a model that mixes dense and sparse layers may be a few tensors off.

@@ -193,8 +193,8 @@ ON_CPU = "HuggingFaceTB/SmolLM2-360M-Instruct"
 REVISIONS = {ON_GPU: "a07cc9a04f16550a088caea529712d1d335b0ac1", ON_CPU: "a10cc1512eabd3dde888204e902eca88bddb4951"}
 """Commits of these two repositories, the newest on 2026-11-22 as far as public pins of them tell."""
 CONTEXT_ON_GPU, CONTEXT_ON_CPU = 8192, 2048
-"""Tokens that a conversation may take. On two processors of Spaces' kind 512 tokens of prompt took 2.4 s to read (SmolLM2-360M's shape,
-random weights, float32, 2 vCPU of an AMD EPYC, 2026-11-21), so a longer one would let a visitor wait for ten seconds."""
+"""Tokens that a conversation may take. Prefill of 512 tokens took 2.4 s on two vCPU like those of Spaces (SmolLM2-360M's shape, random
+weights, float32, AMD EPYC, 2026-11-21). A longer prompt would let a visitor wait for ten seconds."""
 
 ROOM = 1.3
 """Weights are not all that is held: cache, activations, what else runs. An allowance."""

@@ -13,9 +13,9 @@ Their calls have separate queues, so that neither fills the waiting places of th
 of its own, and the platform's scheduler knows who waits for one. There a queue lets several calls in, so that one visitor's turn in the
 scheduler's queue is not every other's.
 
-Gradio bounds only the length of all its queues together. One caller could fill that with calls of the chat, each of which takes up to two
-minutes, and for hours no visitor could open the page, which waits in the same queue. So at most `DEVICE_QUEUE_SLOTS` calls wait for each of
-these queues on each way, at most `OWN_QUEUE_SLOTS` of them of one caller, and the next one is refused at once.
+Gradio bounds only the length of all its queues together. One caller could fill it with chat calls of up to two minutes each. The page waits
+in the same queue, so no visitor could open it for hours. So at most `DEVICE_QUEUE_SLOTS` calls wait for each of these queues on each way,
+with at most `OWN_QUEUE_SLOTS` from one caller. The next one is refused immediately.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A process of this app: its log, what a child may see, how much memory it may take, how it ends; and how much memory a run took at most.
 
 Both sides of a child are here. The app starts it with an environment that is written word by word (no token, no login) and in a process
-group of its own, which is killed as a whole. The child confines itself: it ends with its parent, is the first that the kernel ends when
-memory runs out, and past its own limit an allocation fails, which can be said in a sentence, where the kernel's own way is a dead process.
+group of its own, which is killed as a whole. The child confines itself: it ends with its parent, and the kernel ends it first when memory
+runs out. Beyond its own memory limit an allocation fails, which becomes a sentence; the kernel would end the process without one.
 Used by measurements (`lib.live.measure`) and by the resolution of unseen models (`lib.service.build_process`).
 
 Homes of children and copies of rows are temporary folders. A process that is killed removes nothing, so all of them lie in one folder of
@@ -187,9 +187,9 @@ def _wait_for_parent() -> None:
 def confine(limit_bytes: int) -> None:
     """In the child: bound its memory (0: no bound) and offer it to the kernel first, where the system has the means.
 
-    The bound is RLIMIT_DATA, private memory that can be written. RLIMIT_AS counts mapped files as well, and the libraries of a torch with
-    CUDA are several gigabytes of those, so a bound low enough to protect the machine would forbid the import. The hard limit is set too:
-    code in the child cannot raise it again, unless the whole app runs as root.
+    The bound is RLIMIT_DATA, private memory that can be written. RLIMIT_AS also counts mapped files, and the libraries of a torch with CUDA
+    map several gigabytes. So a limit that protects the machine would forbid the import. The hard limit is set too: code in the child cannot
+    raise it again, unless the whole app runs as root.
     """
     try:
         import resource  # noqa: PLC0415 not on every system

@@ -3,11 +3,11 @@
 `generate` hands each token to a streamer after it was copied to the host, which waits for the device, so the times between tokens need no
 events. The first interval ends with the first token (TTFT); the others are decode steps.
 
-The model is built on the meta device and then gets memory and values; nothing is downloaded. Speed and memory do not depend on the values
-except in three cases, which are avoided: denormal numbers slow a CPU down (values lie around 0.02, norms stay 1), equal rows would send
-every token to the same experts (the noise repeats only after a prime number of values), and computed buffers (rotary frequencies, masks,
-windows) must be right. For the last, `initialize_weights` of `transformers` fills them as `from_pretrained` does: matrices are marked as
-loaded, vectors and buffers are initialised by the model's own code.
+The model is built on the meta device and then gets memory and values; nothing is downloaded. Speed and memory do not depend on the values,
+with three exceptions. Denormal numbers slow a CPU down, so values are around 0.02 and norms stay 1. Equal rows would send every token to
+the same experts, so the noise repeats only after a prime number of values. Computed buffers (rotary frequencies, masks, windows) must be
+right. For the last, `initialize_weights` of `transformers` fills them as `from_pretrained` does: matrices are marked as loaded, vectors and
+buffers are initialised by the model's own code.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     gpu_task(measure, duration=lambda request: request.seconds)(request)
 
-On ZeroGPU such a function runs in a process forked from this one, to which arguments and results travel pickled, and only functions that
-were wrapped before the app is launched count. The seconds are asked of the visitor's quota before the run: rounded up to whole ones here,
-for the package drops fractions (`lib.laws.price` says what they cost). The quota has to hold all of them or nothing runs, and short
-requests wait less: so seconds are worked out from each request.
+On ZeroGPU such a function runs in a process forked from this one; arguments and results are pickled. Only functions that were wrapped
+before the app is launched count. The seconds are asked of the visitor's quota before the run: rounded up to whole ones here, for the
+package drops fractions (`lib.laws.price` says what they cost). The quota has to hold all of them or nothing runs, and short requests wait
+less: so seconds are worked out from each request.
 A generator is closed with its wrapper; the GPU is then given back when the generator yields next, so it has to yield often.
 
 ZeroGPU's client tells its refusals apart only by the title and words of a `gr.Error`; an exception inside the GPU's process arrives as the

@@ -1,8 +1,8 @@
 """Peak of temporary tensors: the model runs on the meta device, a few layers of each kind, and the fullest moments become `ActivationFit`s.
 
-Once per attention kernel and element size, with prime lengths (`lib.model.allocations`): a prefill as `generate` makes it, logits
-of the last position and their float32 copy, then one decode step, in which a cache that grows by concatenation holds one layer twice.
-Of a deep model the first two layers of each kind compute and the others hand their input on (`lib.model.layer_extrapolation`).
+Once per attention kernel and element size, with prime lengths (`lib.model.allocations`): a prefill as in `generate` (logits of the last
+position and their float32 copy), then one decode step. A cache that grows by concatenation has one layer twice in that step. Of a deep
+model the first two layers of each kind compute and the others hand their input on (`lib.model.layer_extrapolation`).
 A plain run at a short length has to agree, tensor by tensor, with the polynomials of the first run; where it does not (scans written as
 loops over the tokens), plain runs at a few lengths are interpolated instead. Tensors of the cache itself are taken out; storage that a
 window's slice of the cache pins until the first decode step is counted, for every layer of that kind.

@@ -18,8 +18,8 @@ allocations of the same size; `CudaOperators` (fake tensors) calls the operators
       otherwise                                                        memory-efficient kernel: a boolean mask once more in the
                                                                        compute dtype; output; above width 128 a float32 accumulator
 
-* A softmax from 16 bits to float32 is one kernel on CUDA (on the meta device its input would first be copied), and the grouped product
-  of a mixture's experts allocates its output (its meta function refuses float32, which the CUDA one takes).
+* A softmax from 16 bits to float32 is one kernel on CUDA; on the meta device its input would first be copied.
+* The grouped product of a mixture's experts allocates its output: its meta function refuses float32, which the CUDA one takes.
 
 Source: aten/src/ATen/native/transformers of PyTorch 2.13 (attention.cpp, cuda/sdp_utils.cpp, cuda/attention.cu). Limits: cards before
 compute capability 8.0, and float32, have no kernel for shared key heads and take scores: there the "eager" trace is nearer.

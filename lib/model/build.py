@@ -6,8 +6,8 @@ to the build (`lib.model.meta_device`), and a class is only ever looked up among
 
 The class is, in this order: the one named in `architectures`; the same name spelled with other capitals or underscores; the class of
 this `model_type` that has the same head ("…ForCausalLM"); without `architectures`, the class that `transformers`' auto classes take for
-it. A `model_type` that only remote code knows is built as the class that it names in `architectures`, if that is one of `transformers`
-(Kimi-K2 is a DeepSeek-V3), or as a Llama where `lib.model.config` recognises one; else it is refused.
+it. A `model_type` that only remote code knows is built as the class in `architectures`, if `transformers` has it (Kimi-K2 is a
+DeepSeek-V3), or as a Llama if `lib.model.config` recognises one. Others are refused.
 
 Gemma 3n takes its vision tower from `timm`, which needs a `torchvision` built for the very same torch; an app that must run with any
 torch cannot ask for that. The modules of such towers are data here (`lib/data/vision_towers.json`, written by

@@ -61,8 +61,8 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
 def tensors_of(cache: object) -> list[tuple[str, Tensor]]:
     """The tensors reachable from a cache, by path ("layers[3].keys"), each object once, in the order in which the cache keeps them.
 
-    A stack, not a nested function that calls itself: such a function refers to itself, so everything it collected would stay alive until
-    the garbage collector happens to run, and a trace would count old entries of the cache as memory up to that moment.
+    A stack, not a nested function that calls itself: such a function refers to itself, so its data would stay alive until the garbage
+    collector runs. A trace would count old cache entries as memory until then.
     """
     tensors: list[tuple[str, Tensor]] = []
     visited: set[int] = set()

@@ -5,9 +5,9 @@ text encoder of `transformers`; both are constructed on the meta device. Schedul
 loaded for generation.
 
 Memory and work are functions of the request to the pipeline. The bytes alive at one moment of a run are a sum of tensors whose sizes are
-proportional to pictures, pixels and frames. Runs at a few sizes make the same operations in the same order, so that each moment's
-coefficients follow from as many runs as there are terms, and the few moments that can be the fullest are kept (`StageFit`). Where the
-number of operations follows the size (a VAE that decodes frames in portions, tiles), the peaks themselves are fitted.
+proportional to pictures, pixels and frames. Runs at different sizes make the same operations in the same order. So each moment's
+coefficients follow from as many runs as there are terms. The moments that can be the fullest are kept (`StageFit`). Where the number of
+operations follows the size (a VAE that decodes frames in portions, tiles), the peaks themselves are fitted.
 
 Source: diffusers and transformers as installed, as executed. Limits: those of `lib.model.pipeline_run`; in float32 every tensor is
 counted twice as large as in 16 bits, which none exceeds.

@@ -1,7 +1,7 @@
 """Equal layers run once: which layers of a model are equal, and how the others are skipped while the model runs for its cache.
 
-Nothing here knows an architecture. Two layers are equal if they are of one class with equal sub-modules, equal parameter shapes
-and equal settings, their own number aside, and every per-layer list of the configuration has the same entry for both.
+Nothing here knows an architecture. Two layers are equal if they have the same class, sub-modules, parameter shapes and settings, apart from
+their own number. Every per-layer list of the configuration must also have the same entry for both.
 
 * Of equal layers only the first needs to run, and the others hand on its output, provided the cache made the same empty place for them.
   `lib.model.cache_executed` runs the last of them once too and compares.
@@ -109,8 +109,8 @@ def _numbers_in(modules: Iterable[Module]) -> frozenset[int]:
 def cache_positions(layer: Module, position: int) -> frozenset[int]:
     """The positions in a cache that the layer writes to.
 
-    The numbers of the innermost modules that are handed the cache (a layer with two attentions writes to two places), else
-    those of any module of the layer, else its own position.
+    The numbers of the innermost modules that get the cache (a layer with two attentions writes to two places). Without such modules: those
+    of any module of the layer, or else its own position.
     """
     innermost = [m for m in layer.modules() if _takes_cache(type(m).forward) and not any(holds_cache(child) for child in m.children())]
     return _numbers_in(innermost) or _numbers_in(layer.modules()) or frozenset({position})

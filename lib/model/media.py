@@ -3,8 +3,8 @@
 Tiles, patches and merging are in config.json, the classes of `transformers` fill in the rest. The largest picture is in the
 processor's own file, which is not read: those limits are here by model type, as the makers publish them.
 
-An encoder that reads a picture (or a spectrogram) in place of tokens is run once on the meta device, at its configured size, with a text of
-its full length where it also reads one (CLIP, SigLIP). `positions` are those that the first layer of the picture's own tower reads: patches
+An encoder that reads a picture (or a spectrogram) instead of tokens is run once on the meta device, at its configured size. If it also
+reads a text (CLIP, SigLIP), that has its full length. `positions` are those that the first layer of the picture's own tower reads: patches
 and class tokens of a vision transformer, places of the feature map after the stem of a convolutional network. Later stages of such a
 network see fewer places, and the FLOP say so.
 

@@ -1,9 +1,9 @@
 """The meta device: models are built and run without memory, without values and without the network; and what they are given there.
 
 A tensor on torch's meta device has a shape and a dtype and no values. `MetaBuild` makes a constructor put every tensor there, in the
-dtype of the load; `MetaRun` keeps a forward pass there. Both belong to the thread that enters them (the process-wide default dtype and
-device stay as they are, so a model that another thread runs is not disturbed), and both count calls, so that a hostile configuration
-cannot occupy the process.
+dtype of the load; `MetaRun` keeps a forward pass there. Both belong to the thread that enters them: the process-wide default dtype and
+device do not change, so models of other threads are not disturbed. Both count calls, so that a hostile configuration cannot occupy the
+process.
 
 Code that asks a meta tensor for a value ("is the longest position past 4096?") cannot go on by itself. `MetaRun(answer=0)` and
 `MetaRun(answer=1)` answer every such question with that number. A result may then be used only if all answers lead to the same one.

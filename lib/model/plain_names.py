@@ -2,10 +2,10 @@
 
     find_id("qwen3 30b")    "Qwen/Qwen3-30B-A3B"
 
-Words and ids are cut into letters, versions and sizes. A model is meant if its id has every part of the text. Of several, the name that
-starts with the first word wins, then the one with the fewest other parts, then an instruction-tuned one, then that of the owner with the
-most bundled models (the others are copies), then the latest. Letters or numbers alone ("llama", "3.1") mean no model unless they are
-the whole name.
+Words and ids are cut into letters, versions and sizes. A model is meant if its id has every part of the text. Of several names, the one
+that starts with the first word wins, then the one with the fewest other parts. Then an instruction-tuned model wins, then that of the owner
+with the most bundled models (the others are copies), then the latest. Letters or numbers alone ("llama", "3.1") mean no model unless they
+are the whole name.
 """
 
 from __future__ import annotations

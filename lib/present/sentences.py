@@ -3,10 +3,18 @@
     sentence(Reason("price", {"usd_per_hour": …, "usd_per_month": …, "days": 30, "hours": 24}))
 
 One template per code. A name in braces is a value of the statement, shown with the unit at the end of its name ("…_bytes" as GiB,
-"…_s" as a time, "usd_per_hour" as dollars); `!s` shows it as it is, `:plain` as the shortest decimal without exponent, `:span` as a
-time in its largest whole unit, `:duration` as a time in the unit that suits it, `:rate` as a price per hour, `:count replica` as
-"1 replica" or "3 replicas", `:or …` as these words where it is "", and any other format as Python does. A code with several sentences has
-them under "code:variant".
+"…_s" as a time, "usd_per_hour" as dollars). A format after the name changes that:
+
+    !s               the value as it is
+    :plain           the shortest decimal without exponent
+    :span            a time in its largest whole unit
+    :duration        a time in the unit that suits it
+    :rate            a price per hour
+    :count replica   "1 replica" or "3 replicas"
+    :or …            these words instead of ""
+    any other        as in Python
+
+A code with several sentences has them under "code:variant".
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ _TORCH_INDEX = "https://download.pytorch.org/whl"
 class Setup:
     """The files, each ending with a line break; `None` for those that it does not take.
 
-    `front_matter` heads the README.md of a Space, `app` is its app.py, `requirements` lists Python packages, `dockerfile` builds a Docker
-    Space, and `command` is a line of `hf` that starts a Job or an Inference Endpoint.
+    `front_matter` is the head of a Space's README.md, `app` its app.py, `requirements` its Python packages, `dockerfile` that of a Docker
+    Space. `command` is a line of `hf` that starts a Job or an Inference Endpoint.
     """
 
     framework: Framework

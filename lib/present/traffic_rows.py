@@ -274,7 +274,7 @@ def _every_figure(answer: BatchingAnswer) -> str:
 
 
 def _part_of_run(answer: BatchingAnswer) -> str:
-    """The part of the run that rates and price are of, where it is not the whole, and why its rate is not the one that was asked for."""
+    """The counted part of the run, if it is not the whole, and the reason why its rate differs from the requested one."""
     notes = []
     if answer.counted_from_s:
         notes.append(say("findings", "traffic", "counted", first_s=answer.counted_from_s, last_s=answer.counted_until_s))

@@ -4,8 +4,8 @@ The kind of repository decides which part of the core reads it. Answers are reme
 repositories by their id for as long as the Hub's own answer is kept. A new configuration is built in a child process
 (`lib.service.build_process`), which `warm_up` starts ahead of use: this process imports neither torch nor transformers to resolve a model.
 
-A repository is read without a token first. Where the Hub refuses that and the visitor gave a token (`lib.service.endpoint.reading_as`),
-it is read again with that token, and its data are remembered for that token alone, under a keyed digest of it.
+A repository is read without a token first. If the Hub refuses that and the visitor gave a token (`lib.service.endpoint.reading_as`), it is
+read again with that token. Its data are then cached for that token alone, under a keyed digest.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ Columns = dict[str, float]
 class EngineConfig(NamedTuple):
     """A model as an engine runs it on hardware: the formats in which it is stored and multiplied, on which devices, for how many requests.
 
-    `compute` is the dtype of activations, `arithmetic` the units that multiply the weights, `ceilings` their datasheet rates by card
-    class, `running_requests` how many of the requests in flight run at the same time.
+    `compute`: dtype of activations. `arithmetic`: units that multiply the weights. `ceilings`: their datasheet rates by card class.
+    `running_requests`: number of requests in flight that run at the same time.
     """
 
     spec: ModelSpec

@@ -1,9 +1,9 @@
 """Hardware as the laws of speed see it: datasheet ceilings by card class, links, and how an engine spreads a model over devices.
 
 The fit knows which share of its datasheet a class of cards reaches, not a single card. A card is held to at least what every weaker card
-of its kind reaches: so its ceilings are one row with an entry per class, the highest bandwidth and peak of that class among the cards
-that it equals or exceeds in both. The last entry is for rates that programs reach, of which nothing is taken off: those measured on the
-machine itself, those of processors (their rows state the reached rate, not a datasheet), and those of arithmetic that a card emulates.
+of its kind reaches. So its ceilings are a row with an entry for each class: the highest bandwidth and peak among cards of that class that
+it equals or exceeds in both. The last entry is for rates that programs reach, of which nothing is taken off: those measured on the machine
+itself, those of processors (their rows state the reached rate, not a datasheet), and those of arithmetic that a card emulates.
 """
 
 from __future__ import annotations

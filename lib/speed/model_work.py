@@ -202,8 +202,8 @@ def _find_passed(spec: ModelSpec, *, with_loss: bool = False) -> _Passed:
 def count_multiplied(spec: ModelSpec, *, with_loss: bool = False) -> int:
     """Parameters that a token of text is multiplied with, output projection included: of the decoder where the model writes.
 
-    Of the active ones those of tables that are looked up (Gemma 3n has one for each layer), of towers, and of an encoder before the decoder
-    are left out. A tied table counts as the head of what writes.
+    Active parameters do not include tables that are only looked up (Gemma 3n has one for each layer), towers, and an encoder before the
+    decoder. A tied table counts as the head of what writes.
 
     Args:
         spec: the model.

@@ -3,10 +3,9 @@
     step(n, m, T) = forward pass over n + m tokens, the n sequences with T tokens of cache each       attention(a, b) = A(b) - A(a)
 
 A simulation asks for hundreds of thousands of steps, and the laws of `lib.speed.timing` take a quarter of a millisecond for one question
-or ten for thousands. So they are asked once, for a grid of n, m and T, and values between are interpolated linearly. The laws are linear
-in T but for eager engines, and the grids of n and m are so narrow that half of the values between are off by less than 0.2 %, all of it by
-less than 3 % (tests/speed/test_steps.py).
-A(T) is the attention over a prompt of T tokens, which chunks of a prompt share by their places in it.
+or ten for thousands. So they are asked once, for a grid of n, m and T, and values between are interpolated linearly. The laws are linear in
+T except for eager engines. The grids of n and m are narrow: interpolated values have a median error below 0.2 % and a maximum error below 3
+% (tests/speed/test_steps.py). A(T) is the attention over a prompt of T tokens, which chunks of a prompt share by their places in it.
 """
 
 from __future__ import annotations

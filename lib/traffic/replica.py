@@ -7,8 +7,8 @@ Source: Kwon et al. 2023, arXiv:2309.06180 (paged cache).
 
 Continuous batching is chunked prefill with decoding, a cache that grows by blocks, and preemption. Every step takes one token of each
 running sequence and fills the rest of its token budget with prompts. A request joins as soon as a slot and its share of the cache are free,
-and leaves when it is answered. Where the next token of a running sequence has no room, the one that joined last gives its cache back, waits
-in front, and is read again with what it had answered (preemption by recomputation).
+and leaves when it is answered. If the next token of a running sequence has no room, the sequence that joined last is preempted: it frees
+its cache, waits at the front of the queue, and is recomputed with its answer so far.
 
 Steps between two changes of a batch form one event: nothing happens to anyone within them. The time of each is that of their middle,
 which is exact where the law is linear in the cached tokens.

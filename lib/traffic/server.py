@@ -1,10 +1,10 @@
 """A question about traffic as a simulation: a model on hardware becomes replicas with step times and room for the cache.
 
-Work is bounded: an engine's step costs about 0.1 ms of processor time, so a question of more than `MOST_EVENTS` steps (counted
-beforehand from its requests, and again as they are simulated) is refused with the arithmetic.
+Work is bounded: an engine's step costs about 0.1 ms of processor time. A question of more than `MOST_EVENTS` steps is refused with the
+calculation; steps are counted beforehand from its requests, and again in the simulation.
 
-How much hardware a traffic needs: the fewest replicas that keep a target at the 99th percentile are searched from what the laws say they
-serve at most: more replicas one by one while they are few, then by a quarter, and at the end between the last two. Where the first try
+Hardware for a traffic: the search finds the fewest replicas that keep a target at the 99th percentile. It starts from the laws' maximum per
+replica, adds replicas one by one while they are few, then a quarter at a time, and ends between the last two numbers. Where the first try
 misses the target and `MOST_REPLICAS` do too, nothing is searched between them. A try simulates at most `TRIED_REPLICAS` of them with their
 share of the requests, `TRIED_REQUESTS` with the same seed: that many requests over all replicas would be gone before the first of them is
 answered, and no queue would be seen to grow. Fewer replicas level out chance less well, so the answer is rather too many than too few.

@@ -16,11 +16,11 @@ The result (`summarise`): throughput, utilisation, queue, percentiles, goodput, 
     USD per million tokens = USD per hour · hours billed in the window / its tokens · 10⁶
     utilisation = seconds of steps / seconds that the replicas were awake
 
-The steady window begins when 95 % of requests would have been served since the first could arrive (the 95th percentile of the time from
-a request's first step to its answer) and ends with the last arrival. Before it the replicas fill up, after it they run empty; a server in
-operation does neither. If requests take longer than half of the time of arrivals, there is no such window. Then the whole run is counted,
-which makes rates too low and tokens too expensive. The tokens of an answer are assumed to leave evenly between its first and its last.
-Percentiles are those of all requests that were answered, by linear interpolation between the two nearest.
+The steady window begins one service time after the first possible arrival (the 95th percentile of the time from a request's first step to
+its answer) and ends with the last arrival. Before it the replicas fill up, after it they run empty; a server in operation does neither. If
+requests take longer than half of the time of arrivals, there is no such window. Then the whole run is counted, which makes rates too low
+and tokens too expensive. The tokens of an answer are assumed to leave evenly between its first and its last. Percentiles are those of all
+requests that were answered, by linear interpolation between the two nearest.
 """
 
 from __future__ import annotations

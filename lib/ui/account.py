@@ -1,10 +1,10 @@
 """The token's account, and everything that runs in it.
 
 The browser's sign-in with Hugging Face, or a token pasted for the next request. The page has the button only where it can work.
-On a Space that is where `hf_oauth` has filled the environment; elsewhere Gradio mocks the sign-in with a token that opens nothing, for
-trying the page against an emulated Hub, and only if MOCK_LOGIN=1 asks for it (the mock asks the Hub who the machine is, three
-times, and the page cannot be built when the Hub does not answer). A token never gets into a State, a link or a message: it is an
-argument of the one call that needs it, or a header where it reads models.
+On a Space it has one if `hf_oauth` has filled the environment. Elsewhere MOCK_LOGIN=1 turns on Gradio's mock, whose token opens nothing, to
+try the page against an emulated Hub. It is off by default: the mock asks the Hub three times who the machine is, and the page cannot be
+built if the Hub does not answer. A token never gets into a State, a link or a message: it is an argument of the one call that needs it, or
+a header where it reads models.
 
 Of the whole account, *My Space* shows Spaces, Inference Endpoints and Jobs in one table, and stops one of them in two steps.
 """

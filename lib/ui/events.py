@@ -2,9 +2,9 @@
 
 `Page` is the Blocks that they belong to: every failure of one of its events becomes a sentence.
 
-A change asks the server nothing by itself. `assets/page.js` sees it, waits until the fields have been still for a moment, checks the
-numbers, puts the question into the address, and raises the hidden number (`trigger`) of each part that has to answer anew: a part of the
-tab that is shown, its box open or in view, whose question differs from the one that it answered last.
+A change asks the server nothing by itself. `assets/page.js` waits until the fields have not changed for a moment, checks the numbers and
+writes the question into the address. Then it raises the hidden number (`trigger`) of each part that has to answer again: a part of the
+shown tab, its box open or in view, whose question differs from the one that it answered last.
 
 Every event of the page is private, and most bypass Gradio's queue: an answer takes milliseconds. While one answer of an event is under
 way only its last change waits (`trigger_mode="always_last"`). Runs on the device take their turn in its queue, scene by scene.

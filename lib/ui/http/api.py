@@ -1,9 +1,8 @@
 """How Gradio, plain HTTP and MCP call the public endpoints (`lib.service.endpoint.ENDPOINTS`).
 
-`register` gives them to Gradio (`gradio_client`, `POST /gradio_api/call/NAME` and the page's "Use via API" find them there),
-`lib.ui.http.shortcuts` answers them over plain HTTP, and `lib.ui.http.mcp` makes tools of them. Arguments of a question that have no
-default, then those with one, are public; a keyword-only `token` is the caller's own and is in no list: it acts for an account, or reads a
-gated or private model.
+`register` gives them to Gradio, for `gradio_client`, `POST /gradio_api/call/NAME` and the page's "Use via API". `lib.ui.http.shortcuts`
+answers them over plain HTTP, and `lib.ui.http.mcp` makes tools of them. Arguments of a question that have no default, then those with one,
+are public; a keyword-only `token` is the caller's own and is in no list: it acts for an account, or reads a gated or private model.
 
 `wrap_question` and `wrap_stream` put a question into a device queue and turn every exception into the interface's own refusal. A refusal
 has its own words. Anything else is a mistake of ours: it is logged, and the caller gets a sentence without details, for they could hold a

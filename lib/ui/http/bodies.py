@@ -1,7 +1,7 @@
 """BodyLimits of requests, received and read within bounds: their size, their time, all of them together, and the values in them.
 
-Gradio reads a body of any size for as long as it comes, parses it where every other request is served, and keeps for a session what it
-made of it. 4 MB of "[],[],…" became 120 MB that way, and stayed.
+Gradio reads a body of any size, for any time. It parses the body in the thread that serves all requests, and keeps the parsed values for
+the session. 4 MB of "[],[],…" became 120 MB that way, and stayed.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 THREADS, OWN_THREADS, MOST_THREADS = 32, 8, 160
-"""Calls that wait in a thread for a build, the Hub, a simulation or the device are at most 150 (`lib.service.models`, `lib.hub.spaces`,
-`lib.hub.client`, `lib.service.simulate_batching`, the device's queues), so a thread is always left for a call that needs no waiting."""
+"""At most 150 calls wait in a thread for a build, the Hub, a simulation or the device (`lib.service.models`, `lib.hub.spaces`,
+`lib.hub.client`, `lib.service.simulate_batching`, the device's queues). So a thread is always free for a call that does not wait."""
 HEAVY, OWN_HEAVY, MOST_HEAVY = 6, 2, 14
 """The same for questions that compute for more than about 30 ms."""
 SPARE = 2

@@ -135,8 +135,8 @@ def after_launch(page: gr.Blocks, warm_up: Callable[[], None]) -> None:
 
     Gradio's launch takes no such setting, and each connection reads it as it opens. Gradio's routes put themselves together at the first
     request for each, which takes 0.2 s of the thread that serves all visitors. Objects that exist by then live as long as the process, so
-    the collector of garbage, which was off until now (`app.py`), need not look through it again: a look takes 0.15 s, in which nothing is
-    answered. It is on from here, however the visit goes.
+    the garbage collector, which was off until now (`app.py`), need not scan them again: a scan takes 0.15 s, in which no request is
+    answered. The collector is on from here, also if the visit fails.
     """
     gc.freeze()
     gc.enable()
