@@ -87,6 +87,8 @@ def visitors_plan(account: AccountName, visitor_account: VisitorAccountName) -> 
 
 PROMPT_TOKENS, OUTPUT_TOKENS = 512, 256
 """The shape of a request wherever none is stated: the defaults of /estimate_speed."""
+ACCUMULATION = 8
+"""Micro-batches of a training step where none are stated: with one sequence each, the 8 answers that TRL's GRPOTrainer takes by default."""
 
 
 PROMPT_SHARE = PROMPT_TOKENS / 4096

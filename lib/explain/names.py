@@ -66,7 +66,7 @@ _FLAG_NAMES = (
     "max_input_tokens max_input_length max_total_tokens ctx_size n_gpu_layers load_in_4bit load_in_8bit torch_dtype enforce_eager "
     "max_running_requests chunked_prefill_size cuda_memory_fraction kv_cache_free_gpu_memory_fraction kv_cache_memory_bytes "
     "per_device_train_batch_size train_batch_size max_seq_length max_seq_len cutoff_len max_length max_len "
-    "num_generations max_completion_length cpu_offload_gb attn_implementation pp_size dp_size"
+    "num_generations max_completion_length gradient_accumulation_steps cpu_offload_gb attn_implementation pp_size dp_size"
 )
 _FLAG_VALUES = (
     r"\d[\d.]{0,11}[kKmMgGtT]?", "auto", "half", r"b?float\d{1,2}", r"u?int\d", r"fp\d\w{0,8}", r"awq\w{0,10}", r"gptq\w{0,10}",

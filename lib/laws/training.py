@@ -177,6 +177,7 @@ class StepPart(StrEnum):
     COPIES = "16-bit copies"
     ADAPTERS = "adapters"
     REFERENCE = "reference model"
+    VALUE_MODEL = "value model"
     TEXT_ENCODERS = "text encoders"
     VAE = "VAE"
     UNPACKED = "unpacked weights"
@@ -260,8 +261,8 @@ class StepTensors(NamedTuple):
 
 STEADY = frozenset(
     {
-        StepPart.WEIGHTS, StepPart.UPCAST, StepPart.MASTERS, StepPart.ADAPTERS, StepPart.REFERENCE, StepPart.OPTIMIZER,
-        StepPart.GRADIENTS, StepPart.OPTIMIZER_TEMPORARY, StepPart.TEXT_ENCODERS, StepPart.VAE, StepPart.ROLLOUT_ENGINE,
+        StepPart.WEIGHTS, StepPart.UPCAST, StepPart.MASTERS, StepPart.ADAPTERS, StepPart.REFERENCE, StepPart.VALUE_MODEL,
+        StepPart.OPTIMIZER, StepPart.GRADIENTS, StepPart.OPTIMIZER_TEMPORARY, StepPart.TEXT_ENCODERS, StepPart.VAE, StepPart.ROLLOUT_ENGINE,
     }
 )  # fmt: skip
 """Parts whose blocks stay allocated. Blocks of other parts are freed and allocated again, and the allocator cannot always reuse them."""

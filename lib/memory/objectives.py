@@ -5,6 +5,7 @@ A reward model has a score in place of the output projection. Preferences and re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -35,6 +36,12 @@ OBJECTIVE_STACKS: Mapping[Library, Stack] = MappingProxyType(
 
 WITH_VALUE_MODEL = frozenset({"PPO", "RLHF with PPO"})
 """Objectives shown as GRPO that also train a value model."""
+
+
+def note_shown_as_grpo(asked: str) -> None:
+    """Remember, for the answer that is being made, that an objective that is not modelled is shown as GRPO."""
+    variant = "value_model" if asked in WITH_VALUE_MODEL else ""
+    note_caveat(Caveat("training_shown_as_grpo", {"asked": asked}, variant=variant))
 
 
 def as_trained(request: TrainingRequest) -> TrainingRequest:
@@ -120,6 +127,15 @@ def _check_rollouts(request: TrainingRequest) -> None:
 
 def _count_answers(request: TrainingRequest) -> int:
     return request.micro_batch * request.accumulation * request.devices
+
+
+def make_whole_groups(request: TrainingRequest) -> TrainingRequest:
+    """The request with the least accumulation, at least its own, with which the answers of a step make whole groups."""
+    generations = request.rollout.generations
+    if not request.samples or generations < _LEAST_GENERATIONS:
+        return request
+    unit = generations // math.gcd(request.micro_batch * request.devices, generations)
+    return replace(request, accumulation=-(-request.accumulation // unit) * unit)
 
 
 def divides_answers(request: TrainingRequest) -> bool:

@@ -104,6 +104,17 @@ difference,
 because a denoiser is always trained by diffusers; the two accepted ones are defaults of other models."""
 
 
+_INSTEAD = {
+    "objective": (
+        ": preferences and rewards of pictures (Diffusion-DPO, DDPO, Flow-GRPO) are not modelled. Ask with objective sft and method "
+        "lora instead: that step has the same weights, adapters and activations of one picture, and the reference is the base without "
+        "its adapters. Added to it are the reward model, and for Flow-GRPO the pictures that are drawn first: /estimate_speed has the "
+        "seconds of one"
+    )
+}
+"""The question to ask in place of a refused argument."""
+
+
 def trains_pictures(spec: ModelSpec) -> bool:
     """Whether a denoiser is trained, and not a loss over tokens."""
     return spec.library == "diffusers"
@@ -134,7 +145,8 @@ def check_picture_training(spec: ModelSpec, request: TrainingRequest) -> None:
         raise BadArgument(name, stated, "0 for a picture model: width and height say the size of its training pictures")
     for name, accepted in _ACCEPTED.items():
         if getattr(request, name) not in accepted:
-            raise BadArgument(name, getattr(request, name), f"{', '.join(accepted)} for a picture model")
+            instead = _INSTEAD.get(name, "")
+            raise BadArgument(name, getattr(request, name), f"{', '.join(accepted)} for a picture model{instead}")
     _check_base(request)
     resolve_picture(spec, request)
     if request.method != "full":

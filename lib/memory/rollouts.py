@@ -21,8 +21,10 @@ Source: trl/trainer/grpo_trainer.py and trl/generation/vllm_generation.py of TRL
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from lib.catalog.rows import ById
 from lib.engines import traits_of
 from lib.errors import BadArgument
 from lib.laws.activation import FLOAT32, HALF
@@ -175,8 +177,9 @@ def _adapted_pass(spec: ModelSpec, request: TrainingRequest) -> int:
 def add_rollouts(spec: ModelSpec, request: TrainingRequest, peaks: StepPeaks) -> StepPeaks:
     """The peaks with the moments of GRPO: rollout and scoring are added, and the update includes the bytes that vLLM keeps."""
     awake, kept = _engine_bytes(spec, request)
-    states = {name: size for name, size in peaks.logits.items() if name in _STATES}
-    kept_there = {StepPart.ROLLOUT_ENGINE: kept} if kept else {}
+    valued = {StepPart.VALUE_MODEL: value_model_bytes(spec, request)} if request.rollout.value_model else {}
+    states = {name: size for name, size in peaks.logits.items() if name in _STATES} | valued
+    kept_there = ({StepPart.ROLLOUT_ENGINE: kept} if kept else {}) | valued
     # Rollout: the states, and vLLM or the KV cache of the trainer's own model.
     rollout: dict[str, int] = states | ({StepPart.ROLLOUT_ENGINE: awake} if awake else {})
     trainer = count_per_device(spec, MemoryRequest(precision=trainer_precision(request)))
@@ -214,8 +217,15 @@ _TRAINED_STATES = (StepPart.WEIGHTS, StepPart.MASTERS, StepPart.OPTIMIZER, StepP
 
 def value_model_bytes(spec: ModelSpec, request: TrainingRequest) -> int:
     """Bytes on each GPU of a value model of the same size, which PPO trains in full next to the policy: its states, without activations."""
-    alone = replace(request, objective="sft", method="full", rollout=AS_TRL, packing=True)
-    parts = estimate_training(spec, alone).parts
+    alone = replace(
+        request, objective="sft", method="full", rollout=AS_TRL, packing=True, sequence_tokens=1, row_tokens=0, micro_batch=1, stack="trl"
+    )
+    return _state_bytes(ById(spec), alone)
+
+
+@lru_cache(maxsize=64)
+def _state_bytes(key: ById[ModelSpec], request: TrainingRequest) -> int:
+    parts = estimate_training(key.value, request).parts
     return sum(parts.get(name, 0) for name in _TRAINED_STATES)
 
 

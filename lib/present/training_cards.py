@@ -32,6 +32,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "16-bit copies": ("master", "16-bit copies, gathered weights"),
     "adapters": ("adapters", "Adapters"),
     "reference model": ("weights", "Reference model"),
+    "value model": ("master", "States of the value model"),
     "vLLM": ("rollout", "vLLM"),
     "cache of the answers": ("rollout", "KV cache of the answers"),
     "forward pass": ("activations", "Forward pass"),

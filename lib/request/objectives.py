@@ -146,6 +146,8 @@ class RolloutRequest(Request):
     """GRPO: weight of the KL term. Above 0 a reference model scores too: a second model, or the same one with its adapters off."""
     card_bytes: int = 0
     """Usable memory of the card, of which vLLM takes a share; 0: not known."""
+    value_model: bool = False
+    """Whether a value model of the same size is trained too, as PPO does. No argument sets it; the name of the objective does."""
 
     @property
     def traits(self) -> RolloutTraits:

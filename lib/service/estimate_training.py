@@ -16,7 +16,7 @@ from lib.catalog.offers import Hardware as Cards
 from lib.errors import BadArgument
 from lib.laws import training as law
 from lib.memory.allocator import count_longest_row
-from lib.memory.objectives import WITH_VALUE_MODEL, as_trained
+from lib.memory.objectives import WITH_VALUE_MODEL, as_trained, note_shown_as_grpo
 from lib.memory.picture_training import refuse_picture_arguments, trains_pictures
 from lib.memory.rollouts import check_rollout_split, estimate_step, prompt_tokens, server_tensor_parallel, value_model_bytes
 from lib.memory.stacks import SPEECH_STACK, STACK_TRAITS, fuses_loss, is_modelled
@@ -33,7 +33,7 @@ from lib.request.fields import Arguments, Checked, Form, number, whole_number
 from lib.request.objectives import OBJECTIVES
 from lib.request.sharding import SHARDING_TRAITS
 from lib.request.types import ALL, Hardware, Model
-from lib.request.words import find_choice, find_meaning, find_noted, note_caveat, note_reading
+from lib.request.words import find_choice, find_meaning, find_noted, note_reading
 from lib.result import fields_of
 from lib.service.endpoint import App, endpoint
 from lib.service.picture_training import answer_picture_training
@@ -52,7 +52,7 @@ from lib.speed.training_hardware import (
     rented_for_vllm,
     trains_on,
 )
-from lib.workload import METHODS, TrainingRequest
+from lib.workload import ACCUMULATION, METHODS, TrainingRequest
 
 MOST_ROWS = 10**12
 MOST_BATCH = 65_536
@@ -73,7 +73,7 @@ class TrainingArguments(Arguments):
     """Arguments of `/estimate_training`."""
 
     model: Model
-    step: TrainingRequest = TrainingRequest(accumulation=8)
+    step: TrainingRequest = TrainingRequest(accumulation=ACCUMULATION)
     rows: Annotated[int, whole_number(0, MOST_ROWS), Form("Rows", group="train")] = 10_000
     """Rows of the dataset; for GRPO its prompts."""
     tokens_per_row: Annotated[float, number(1, 10**8), Form("Tokens per row", "row", group="train")] = 512
@@ -103,7 +103,7 @@ class TrainingArguments(Arguments):
         method = sent.get("method")
         written = sent.get("objective", method)
         if isinstance(written, str) and (shown := find_meaning("unmodelled_objective", written)) is not None:
-            note_caveat(Caveat("training_shown_as_grpo", {"asked": shown}))
+            note_shown_as_grpo(shown)
         if "objective" in sent or not isinstance(method, str) or find_choice("method", method, METHODS) is not None:
             return sent
         objective = find_choice("objective", method, OBJECTIVES[1:])
@@ -119,6 +119,8 @@ class TrainingArguments(Arguments):
         if step.devices > 1 and step.sharding == "none":  # as torchrun and accelerate do where nothing else is said
             note_reading("devices", f"{step.devices}", f"{step.devices} GPUs with sharding=ddp")
             step = replace(step, sharding="ddp")
+        if (shown := find_noted("training_shown_as_grpo")) is not None:
+            step = replace(step, rollout=replace(step.rollout, value_model=shown.values["asked"] in WITH_VALUE_MODEL))
         step = as_trained(step)
         return replace(step, row_tokens=0 if step.packing else self.tokens_per_row)
 
@@ -291,16 +293,15 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
 
 
 def _value_model(spec: ModelSpec, request: TrainingRequest, own: OwnTraining | None, options: Sequence[TrainingOption]) -> Iterator[Caveat]:
-    """The bytes that PPO's value model adds on the own cards, else on the first hardware: the figures are those of GRPO, without it."""
-    shown = find_noted("training_shown_as_grpo")
+    """The bytes of PPO's value model among those on the own cards, else on the first hardware."""
     place = own.cards if own is not None else next(iter(options), None)
-    if shown is None or shown.values["asked"] not in WITH_VALUE_MODEL or place is None:
+    if not request.rollout.value_model or place is None:
         return
     asked = replace(request, sharding=place.sharding, devices=place.devices, machines=place.machines)
     value = value_model_bytes(spec, asked)
     yield Caveat(
         "training_value_model",
-        {"name": place.name, "value_bytes": value, "needed_bytes": place.needed_bytes + value, "capacity_bytes": place.capacity_bytes},
+        {"name": place.name, "value_bytes": value, "needed_bytes": place.needed_bytes},
     )
 
 

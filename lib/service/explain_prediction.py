@@ -23,6 +23,7 @@ from lib.explain import Explanation
 from lib.explain.advice import advise, advise_beyond
 from lib.explain.rows import load_messages
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
+from lib.memory.objectives import WITH_VALUE_MODEL, make_whole_groups, note_shown_as_grpo
 from lib.memory.picture_training import check_picture_training, estimate_picture_training, trains_pictures
 from lib.memory.resolve import choose_engine, limit_context, settle_formats
 from lib.memory.rollouts import estimate_step
@@ -31,13 +32,13 @@ from lib.memory.training import TrainingMemory, check_training
 from lib.model.plain_names import find_id, find_quantized
 from lib.precision import NAMES, loads
 from lib.provenance import Caveat
-from lib.request.objectives import MOST_GENERATIONS, RolloutRequest
+from lib.request.objectives import MOST_GENERATIONS, OBJECTIVE_TRAITS, RolloutRequest
 from lib.request.serving import drop_settings, read_flags
 from lib.request.sharding import SHARDING_TRAITS
 from lib.request.types import AUTO, MAX_BATCH, MAX_CONCURRENCY, MAX_TOKENS, check_precision
-from lib.request.words import note_reading
+from lib.request.words import find_meaning, note_reading
 from lib.speed import SpeedRequest, predict_speed
-from lib.workload import PROMPT_TOKENS, MemoryRequest, TrainingRequest
+from lib.workload import ACCUMULATION, PROMPT_TOKENS, MemoryRequest, TrainingRequest
 
 if TYPE_CHECKING:
     from lib.catalog import Catalog
@@ -64,7 +65,7 @@ _STEP_COUNTS = {
     "batch": ("micro_batch", MAX_BATCH), "max_seq_length": ("sequence_tokens", MAX_TOKENS), "max_seq_len": ("sequence_tokens", MAX_TOKENS),
     "cutoff_len": ("sequence_tokens", MAX_TOKENS), "max_length": ("sequence_tokens", MAX_TOKENS),
     "max_len": ("sequence_tokens", MAX_TOKENS), "num_generations": ("generations", MOST_GENERATIONS),
-    "max_completion_length": ("completion_tokens", MAX_TOKENS),
+    "max_completion_length": ("completion_tokens", MAX_TOKENS), "gradient_accumulation_steps": ("accumulation", MAX_BATCH),
 }  # fmt: skip
 """Settings and printed numbers of training programs that are a field of a training request or of its rollouts, with its limit."""
 
@@ -321,11 +322,15 @@ def _predict_training(spec: ModelSpec, hardware: Hardware, memory: int, said: Ex
         "packed": {"method": "qlora"},
         **({"recomputed": {"checkpointing": "layers"}} if request.checkpointing == "none" else {}),
     }
+    needed: dict[str, float] = {}
     for name, fields in cures.items():
         cure = replace(request, **fields)
         alone = cure.devices == 1 and not SHARDING_TRAITS[cure.sharding].trains_alone and cure.sharding != "none"
-        needed = math.inf if alone else _step_bytes(spec, cure)
-        advice |= {f"{name}_bytes": int(needed)} if needed < step.device.typical else {f"{name}_helps_not": name}
+        needed[name] = math.inf if alone else _step_bytes(spec, cure)
+    least = min(needed.values())
+    for name, size in needed.items():  # where one cure is enough, those that are not are left out
+        helps = size < step.device.typical and (size <= memory or least > memory)
+        advice |= {f"{name}_bytes": int(size)} if helps else {f"{name}_helps_not": name}
     figures: dict[str, Printed] = {
         "per_device_bytes": int(step.device.typical),
         "per_device_high_bytes": int(step.device.high),
@@ -337,6 +342,7 @@ def _predict_training(spec: ModelSpec, hardware: Hardware, memory: int, said: Ex
         "micro_batch": request.micro_batch,
         "checkpointing": request.checkpointing,
         **({} if pictures else {"sequence_tokens": request.sequence_tokens}),
+        **({"accumulation": request.accumulation, "generations": request.rollout.generations} if request.samples else {}),
         "fits": step.device.typical <= memory,
     }
     return Prediction(figures=figures, advice=advice, caveats=spec.caveats)
@@ -375,8 +381,16 @@ def _training_request(hardware: Hardware, said: Explanation) -> TrainingRequest:
         fields.setdefault("sharding", "ddp")
     else:
         fields.pop("sharding", None)  # one card shares nothing
+    shown = find_meaning("unmodelled_objective", fields.get("objective", ""))
+    if shown is not None:
+        note_shown_as_grpo(shown)
+        fields["objective"] = find_meaning("objective", fields["objective"])
+    samples = OBJECTIVE_TRAITS[fields.get("objective", "sft")].samples
+    if samples and "micro_batch" not in fields:
+        fields.setdefault("accumulation", ACCUMULATION)
     packing = fields.get("objective", "sft") == "sft"
     if "completion_tokens" in fields:
         fields.setdefault("sequence_tokens", PROMPT_TOKENS + fields["completion_tokens"])
     rollout = RolloutRequest(**{name: fields.pop(name) for name in ("generations", "completion_tokens") if name in fields})
-    return TrainingRequest(**fields, devices=devices, packing=packing, rollout=rollout)
+    rollout = replace(rollout, value_model=shown in WITH_VALUE_MODEL)
+    return make_whole_groups(TrainingRequest(**fields, devices=devices, packing=packing, rollout=rollout))

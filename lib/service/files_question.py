@@ -25,7 +25,7 @@ from lib.request.fields import Arguments, Asked, one_of
 from lib.request.serving import DEFAULTS, ServingSettings
 from lib.request.types import AUTO, MAX_TOKENS, AnyEngine, Concurrency, Hardware, Model, Precision, Tokens, TokensOrNone
 from lib.service.endpoint import App
-from lib.workload import TASKS, Sdk, TrainingRequest, Workload
+from lib.workload import ACCUMULATION, TASKS, Sdk, TrainingRequest, Workload
 
 PURPOSES: tuple[Purpose, ...] = tuple(row.name for row in load_kinds().purposes)
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(:\w[\w.+/-]{0,199})?", re.ASCII)
@@ -60,7 +60,7 @@ class FilesArguments(Arguments):
             "method objective rank sequence_tokens micro_batch accumulation generations completion_tokens rollouts negatives cached_batch "
             "width height frames base_precision images image_width image_height train_tower"
         ),
-    ] = TrainingRequest(accumulation=8)
+    ] = TrainingRequest(accumulation=ACCUMULATION)
     serving: ServingSettings = DEFAULTS
     behind = ("serving negatives cached_batch width height frames base_precision",)
 

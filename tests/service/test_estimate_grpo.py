@@ -163,7 +163,7 @@ def test_ppo_is_shown_as_grpo_and_says_so(asked: dict[str, Any]) -> None:
 def test_pictures_have_no_preferences() -> None:
     """A pipeline that makes pictures is refused, whatever the objective."""
     for objective in ("dpo", "grpo"):
-        with pytest.raises((UnsupportedModel, BadArgument), match=r"text|sft for a picture model"):
+        with pytest.raises((UnsupportedModel, BadArgument), match=r"objective sft and method lora instead"):
             ASK("stabilityai/stable-diffusion-xl-base-1.0", objective=objective)
 
 
@@ -177,11 +177,19 @@ def test_other_frameworks_are_shown_as_trl(stack: str, objective: str) -> None:
 
 
 def test_ppo_states_the_bytes_of_its_value_model() -> None:
-    """A 7.6B in mixed precision holds 16 bytes of states a parameter, an eighth of them on each of eight cards. RLOO has no value model."""
+    """A 7.6B in mixed precision holds 16 bytes of states a parameter, an eighth of them on each of eight cards. RLOO has no value model.
+
+    The verdict counts them.
+    """
     asked = {"method": "full", "own_hardware": "H100-SXMx8", "platforms": "jobs"}
     answer = ASK("Qwen/Qwen2.5-7B-Instruct", objective="ppo", **asked)
     found = next(caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "training_value_model")
     assert "14.2 GiB" in found
+    alone = ASK("Qwen/Qwen2.5-7B-Instruct", objective="grpo", **asked)
+    more = answer["own"]["cards"]["needed_bytes"] - alone["own"]["cards"]["needed_bytes"]
+    assert abs(more * 8 / (7.615e9 * 16) - 1) < 0.01
+    assert "value model" in parts(answer)
+    assert "value model" not in parts(alone)
     for objective in ("rloo", "grpo"):
         codes = {caveat["code"] for caveat in ASK("Qwen/Qwen2.5-7B-Instruct", objective=objective, **asked)["caveats"]}
         assert "training_value_model" not in codes

@@ -425,3 +425,20 @@ def test_training_in_four_bits_is_predicted_as_training() -> None:
     ]
     assert (predicted["method"], predicted["devices"]) == ("qlora", 4)
     assert "context_tokens" not in predicted
+
+
+def test_grpo_is_predicted_on_any_number_of_cards_and_ppo_with_its_value_model() -> None:
+    """A step writes 8 answers on each card, as in /estimate_training; 16 to a prompt on one card take 16 micro-batches."""
+    full = (
+        "Qwen/Qwen2.5-7B-Instruct: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of "
+    )
+    text = f"GRPO {full}95.22 GiB of which 2.1 GiB is free. grpo_trainer.py zero3"
+    for cards, hardware in ((1, "H20"), (2, "H20x2"), (4, "H20x4")):
+        predicted = QUESTION(text, hardware=hardware)["predicted"]
+        assert (predicted["objective"], predicted["devices"], predicted["accumulation"]) == ("grpo", cards, 8)
+    assert QUESTION(f"{text} num_generations=16", hardware="H20")["predicted"]["accumulation"] == 16
+    ppo = QUESTION(f"{full}79.11 GiB of which 2.1 GiB is free. verl ppo_trainer fully_shard", hardware="H100x8")
+    assert any(caveat["code"] == "training_shown_as_grpo" and "value model" in caveat["message"] for caveat in ppo["caveats"])
+    grpo = QUESTION(f"{full}79.11 GiB of which 2.1 GiB is free. verl ppo_trainer adv_estimator=grpo fully_shard", hardware="H100x8")
+    more = ppo["predicted"]["per_device_bytes"] - grpo["predicted"]["per_device_bytes"]
+    assert abs(more * 8 / (7.615e9 * 16) - 1) < 0.01
