@@ -75,7 +75,7 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def hide_tokens(text: str) -> str:
-    """The text without what looks like a token: pasted into the wrong place it is not repeated."""
+    """The text without anything that looks like a token, so that one pasted into the wrong field is not repeated."""
     for token in TOKENS:
         text = token.sub("(what looks like a token)", text)
     return text

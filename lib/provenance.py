@@ -1,4 +1,4 @@
-"""The provenance of a figure: its source with a date, the reasons for it, and what it leaves open.
+"""The provenance of a figure: its source with a date, its reasons, and its caveats.
 
 Reasons and caveats are data: a stable code for programs and the values that the sentence needs. `lib.present.sentences` words them:
 in JSON each is {code, message}, with the sentence that the `word` of `lib.result.write_json` gives.

@@ -1,4 +1,4 @@
-"""Ways to pay less (`find_savings`, for `/ways_to_save`): each is what runs today with one thing changed.
+"""Ways to pay less (`find_savings`, for `/ways_to_save`): each is the current set-up with one change.
 
 It is priced on the cheapest tier with an accelerator of the same platform that holds the changed request with comfortable headroom.
 Smaller formats, an 8-bit cache, a shorter context and fewer requests are those of `lib.advisor.memory_savings`.
@@ -88,7 +88,7 @@ class SavingsReport:
 
 SETTINGS = {name: name for name in ("provider", "size", "engine", "precision", "kv_precision", "context_tokens", "sleep_after_s")}
 SETTINGS |= {"at_once": "concurrency", "batch_size": "concurrency"}
-"""Values of a saving that are settings, and what they are called in a call."""
+"""Values of a saving that are settings, with the names of their arguments."""
 SLEEP_S = (Decimal(ADVISED_SLEEP_S), Decimal(300))
 """Sleep times that are tried: a quarter of an hour, and five minutes where it is set to less than that already."""
 BATCHING_ENGINE: Engine = "vllm"
@@ -121,7 +121,7 @@ def find_savings(setup: CurrentSetup) -> SavingsReport:
 
 @dataclass(frozen=True, slots=True)
 class _DollarWays:
-    """The ways for one setup; `now` is what it costs a month."""
+    """The ways for one setup; `now` is the monthly price."""
 
     setup: CurrentSetup
     now: Decimal

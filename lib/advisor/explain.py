@@ -1,4 +1,4 @@
-"""The reasons of an entry: its memory, precision and devices, its speed, its price, and what the platform requires; and that price."""
+"""The reasons of an entry: its memory, precision and devices, its speed, its price, and the platform's requirements; and that price."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _explain_memory(headroom: Headroom) -> list[Reason]:
 
 
 def _explain_form(offer: Hardware, best: Configuration, published: Mapping[str, str] | None, loading: Loading) -> list[Reason]:
-    """How the checkpoint comes into this precision, and what the Space has to be built with."""
+    """The conversion of the checkpoint into this precision, and the SDK that the Space needs."""
     candidate, precision = best.candidate, best.headroom.memory.precision
     reasons = []
     of_its_own = offer.processor.kind not in traits_of(candidate.engine).in_process
@@ -182,7 +182,7 @@ def _explain_devices(offer: Hardware, candidate: Candidate, memory: MemoryEstima
 
 
 def _explain_speed(speed: Speed) -> list[Reason]:
-    """The prediction; where there is none, what the datasheet allows."""
+    """The prediction; without one, the limit of the datasheet."""
     predicted, bound = speed.predicted, speed.decode_tokens_per_s_upper_bound
     if predicted is None:
         return [] if bound is None else [Reason("speed_bound", {"tokens_per_s": bound, "basis": speed.basis})]
@@ -204,7 +204,7 @@ def _explain_batch(best: Configuration) -> list[Reason]:
 
 
 def explain_offer(offer: Offer, workload: Workload, rules: PlatformRules, cost: Cost) -> tuple[Reason, ...]:
-    """Price, start-up, and what the platform asks for before it can be used."""
+    """Price, start-up, and conditions of the platform."""
     values: dict[str, Value] = {
         "usd_per_hour": cost.usd_per_hour,
         "usd_per_month": cost.total_usd_per_month,

@@ -1,4 +1,4 @@
-"""Whether a configuration fits an offer, in memory and on disk, how much memory it leaves free, and what would make it fit.
+"""Whether a configuration fits an offer, in memory and on disk, how much memory it leaves free, and which changes would make it fit.
 
 The bytes to hold depend on how the engine keeps the cache. Engines with a static batch hold every request at the longest length. Servers
 hold the tokens that are there: one request of the longest length, or all that come at a time at their mean length. ZeroGPU lends every
@@ -55,7 +55,7 @@ WORKING_BYTES = {"video": 12 * GIB, "image": int(4.75 * GIB)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """Memory of a configuration against what the engine may fill of one device; `working_bytes` were added for the pipeline.
+    """Memory of a configuration compared with the part of one device that the engine may fill; `working_bytes` were added for the pipeline.
 
     `device_bytes` is all that is usable of the device, `capacity_bytes` the share of it that the engine claims.
     """
@@ -231,7 +231,7 @@ def _find_host_shortage(offer: Hardware, memory: MemoryEstimate, workload: Workl
 def _leave_experts(
     offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int, request: MemoryRequest
 ) -> tuple[Candidate, Headroom] | DoesNotFitReason | None:
-    """The fewest layers whose experts the host has to hold so that the rest fits the cards with room to spare; or what the host lacks."""
+    """The fewest layers whose experts the host must hold so that the rest fits the cards comfortably; or the bytes that the host lacks."""
     layers, host = model.spec.dimensions.layers, host_memory(offer, experts=True)
     least = fewest_experts_on_host(model.spec, request, offer.silicon, int(device_bytes * (1 - COMFORT)))
     if least is None or host is None:

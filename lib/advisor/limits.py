@@ -5,9 +5,9 @@
     largest batch       the same by memory alone
     best precision      the first of as stored, eight and four bits that fits and keeps the limits
 
-Memory counts every sequence at its full length (`lib.memory`), speed is that of requests that fill the context: prompts of what the
-answer leaves (`lib.speed`). Both grow with length and with requests, except for requests of a few tokens. So a bisection finds the largest
-value that keeps the limits.
+Memory counts every sequence at its full length (`lib.memory`), speed is that of requests that fill the context: prompts of the context
+without the answer (`lib.speed`). Both grow with length and with requests, except for requests of a few tokens. So a bisection finds the
+largest value that keeps the limits.
 """
 
 from __future__ import annotations

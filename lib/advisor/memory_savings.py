@@ -1,4 +1,4 @@
-"""Ways to take less memory (`find_memory_savings`, for `/solve`): each is what runs today with one thing changed, estimated again.
+"""Ways to take less memory (`find_memory_savings`, for `/solve`): each is the current set-up with one change, estimated again.
 
 Tried are smaller formats, an 8-bit cache, a shorter context, fewer requests, weights in the host's memory, and more devices. Two ways are
 not settings of the laws:

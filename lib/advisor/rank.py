@@ -1,7 +1,7 @@
-"""The order of what does the work, and which entries no other one beats.
+"""The order of the entries that qualify, and those that no other one beats.
 
 First comes hardware that is comfortable or usable, then tight (`Headroom.comfortable` in `lib.advisor.fit`), then slow
-(`lib.advisor.judge`), last what spans several hosts. In each level one machine comes before several without a common address, and engines
+(`lib.advisor.judge`), last offers of several hosts. In each level one machine comes before several without a common address, and engines
 that list the model before those that do not. Among equals, by priority:
 
     balanced    the price of the whole workload, multiplied by

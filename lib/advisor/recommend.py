@@ -53,7 +53,7 @@ def recommend(
 
     Args:
         spec: the model; `None` only for a Space that calls an API (task `inference-api`).
-        workload: what it has to do; `platforms` names exactly the platforms to judge ("spaces" does not imply "zerogpu" here).
+        workload: its work; `platforms` names exactly the platforms to judge ("spaces" does not imply "zerogpu" here).
         catalog: offers with their prices, and the platforms' rules.
         live_providers: who serves the model per token today, as the Hub says; `None` when it was not asked.
         published: quantized checkpoints of the model that the Hub lists, repository by format; `None` when it was not asked.
@@ -205,7 +205,7 @@ Decision = Literal["stay", "move", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightSizing:
-    """The current tier under the workload, and what to do.
+    """The current tier under the workload, and the decision.
 
     `fits` is `None` where the tier is not known or no longer offered; then nothing is said about it. `saving_usd_per_month` is negative
     where the pick costs more, `None` where one of the two has no price.

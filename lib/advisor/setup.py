@@ -1,7 +1,7 @@
-"""A model on hardware as it runs today, in two forms: what an engine serves on it, and what a visitor pays for it.
+"""A model on hardware as it runs today, in two forms: served by an engine, and paid by a visitor.
 
 `ServingConfig` spreads the model as the engine does and asks memory and speed of the whole machine. `CurrentSetup` is one rented offer with
-its use: other offers of its platform that hold a changed request, what a month costs there, and what a smaller format does for speed.
+its use: other offers of its platform that hold a changed request, their monthly price, and the effect of a smaller format on speed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Predict = Callable[[ModelSpec, Offer, MemoryRequest, Usage], SpeedEstimate | Non
 class ServingConfig:
     """A model on hardware: `requests` at a time, each of `context_tokens`, of which `output_tokens` are its answer.
 
-    The engine runs `copies` of the model, each on `devices`; `memory_bytes` is what one device has. `gpu_layers` as in `MemoryRequest`,
-    `serving` without the settings that other fields say.
+    The engine runs `copies` of the model, each on `devices`; `memory_bytes` is the memory of one device. `gpu_layers` as in
+    `MemoryRequest`, `serving` without the settings that other fields say.
     """
 
     spec: ModelSpec
@@ -177,7 +177,7 @@ def on_zerogpu(hardware: Hardware) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittingTier:
-    """An offer with the configuration in it, and what the month costs."""
+    """An offer with its configuration and its monthly price."""
 
     offer: Offer
     request: MemoryRequest
@@ -189,7 +189,7 @@ class FittingTier:
 class CurrentSetup:
     """The current deployment: a model in one configuration on one offer, and how it is used.
 
-    `price` is what a provider asks per token, where known; `speed` estimates how fast an offer runs the model.
+    `price` is a provider's price per token, if known; `speed` estimates how fast an offer runs the model.
     `development_hours_per_month` is how long one works on the Space rather than serves from it; 40, a working week, is an assumption.
     """
 

@@ -1,6 +1,6 @@
 """The platform's rules for a Space: the tier that a name means, whether a change is allowed, its sleep time, its stage.
 
-Pure: the state of the Space and the catalog come in; the tier, what to send to the Hub and what to tell come out, or a refusal. Names of
+Pure: the state of the Space and the catalog come in; the tier, the request to the Hub and the caveats come out, or a refusal. Names of
 tiers are ids of Spaces and ZeroGPU and their aliases; the sizes of ZeroGPU are one tier, `zero-a10g`.
 
 Billed are Starting and Running, used or not; builds, sleep and pause are not. While a running Space builds its next version the
@@ -37,7 +37,7 @@ _GRADIO = "gradio"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceTier:
-    """The tier of a Space that a name means, and what to tell about the name."""
+    """The tier of a Space that a name means, and caveats about the name."""
 
     offer: Offer
     caveats: tuple[Caveat, ...] = ()
@@ -243,7 +243,7 @@ def _refuse_sleep_time(offer: Offer, rules: PlatformRules) -> AgainstRules:
 def choose_sleep_time(offer: Offer, current: Offer | None, reported_s: int | None, rules: PlatformRules) -> int:
     """The sleep time to ask for when the caller named none: a Space on paid hardware keeps its own, else -1 (never).
 
-    `reported_s` is what the Hub says of the Space now. A time that only belongs to the free tier it leaves is not taken along.
+    `reported_s` is the value that the Hub reports now. A time that only belongs to the free tier it leaves is not taken along.
     """
     leaves_the_choice = "sleeps_after_48h" not in offer.rules and not offer.traits.per_call
     if leaves_the_choice and _is_paid(current) and reported_s is not None and reported_s > 0:
@@ -320,7 +320,7 @@ _ENDPOINT_STAGES = (
     Stage(name="failed", settled=True, failed=True),
 )
 ENDPOINT_STAGES = MappingProxyType({stage.name: stage for stage in _ENDPOINT_STAGES})
-"""Of Inference Endpoints, which are billed while initializing or running; what `updateFailed` costs is not documented."""
+"""Of Inference Endpoints, which are billed while initializing or running; the price in `updateFailed` is not documented."""
 _JOB_STAGES = (Stage(name="SCHEDULING"), Stage(name="RUNNING", billed=True))
 JOB_STAGES = MappingProxyType({stage.name: stage for stage in _JOB_STAGES})
 Idling = Literal["always_on", "sleeps_after", "ends", "asleep", "paused", "not_running", "free", "unknown"]

@@ -3,7 +3,7 @@
 The advisor judges the slices as it judges any offer (`lib.advisor.recommend`): bytes by the laws of memory for `vllm-tpu`, speed as
 `lib.speed` predicts it, USD per million output tokens. Here they are sorted by generation: the smallest slice that holds the model, the
 cheapest one per token within a limit on the time to first token, prices by region, spot and commitment, and the engine's support.
-Slices cost what they do in the stated region on the stated terms, GPU offers their list price: nothing else is published for them.
+Slices have the price of the stated region and terms, GPU offers their list price, the only published one.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Rental:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceOption:
-    """A slice and what it does with the model; `entry` is `None` where the model does not run on it, for `rejection`'s reason."""
+    """A slice and its figures with the model; `entry` is `None` where the model does not run on it, for `rejection`'s reason."""
 
     offer: Offer
     entry: Entry | None

@@ -167,7 +167,7 @@ FELT_PERCENT = 40
 
 
 def describe_reserve(offer: Hardware, speed: Speed, replicas: int, context: JudgeContext) -> Reason | None:
-    """How busy the replicas are, and what becomes of the requests while one of them is away; None where that is not known or not felt."""
+    """Utilisation of the replicas, and the effect on requests while one of them is away; None where that is not known or not felt."""
     served = count_served(context, speed, speed.concurrency or 1)
     if not served or not offer.usd_per_hour or offer.traits.per_call or offer.traits.owned:
         return None
@@ -199,7 +199,7 @@ def forbid_hosting(offer: Hardware, rules: ZeroGpuRules, workload: Workload) -> 
 
 
 def explain_hosting(rules: ZeroGpuRules, workload: Workload) -> list[Reason]:
-    """How many such Spaces the account may host and on which conditions, and what the figures of the quota rest on."""
+    """How many such Spaces the account may host and on which conditions, and the basis of the quota's figures."""
     spaces = rules.max_spaces[workload.account]
     reasons = []
     if spaces and workload.account == "free":

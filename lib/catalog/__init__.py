@@ -4,7 +4,7 @@
     catalog.offer("l4x1", platform="jobs")
     catalog.resolve_hardware("H100-SXMx8")
 
-Rows lie in `lib/data/`, written by `scripts/build_catalog.py`, and are checked while they are read (`lib.catalog.rows`). Only what starts
+Rows lie in `lib/data/`, written by `scripts/build_catalog.py`, and are checked while they are read (`lib.catalog.rows`). Only the start of
 an app or a command calls `load()`; everything else is given the catalog that is in use, whose prices may be live
 (`lib.catalog.live_prices.apply_live_prices` makes a new catalog, the bundled one never changes).
 """

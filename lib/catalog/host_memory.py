@@ -62,7 +62,7 @@ class _File(Row):
 
 
 class HostMemory(Row):
-    """The memory of a host: its size, its bandwidth by its kind, and what of them is assumed."""
+    """The memory of a host: its size, its bandwidth by its kind, and which of them are assumed."""
 
     size: Bytes
     """Bytes of all modules."""
@@ -98,7 +98,7 @@ def assume_host() -> HostMemory:
 
 
 def read_host_memory(argument: str, text: object) -> HostMemory | None:
-    """The memory that a text describes; None for an empty text. What it leaves open is assumed.
+    """The memory that a text describes; None for an empty text. Missing values are assumed.
 
     Raises:
         BadArgument: the text says something else, or a size or rate that no host has.

@@ -113,7 +113,7 @@ def _implausible(offer: Offer, price: UsdPerHour) -> str | None:
 
 
 def _host(offer: Offer, flavor: LiveFlavor) -> Offer:
-    """Processors, memory and disk as listed today; what the list leaves open stays."""
+    """Processors, memory and disk as listed today; values that the list lacks stay."""
     vcpu, ram, disk = flavor.vcpu or offer.vcpu, flavor.ram_bytes or offer.ram_bytes, flavor.disk_bytes or offer.disk_bytes
     return offer.model_copy(update={"vcpu": vcpu, "ram_bytes": ram, "disk_bytes": disk})
 

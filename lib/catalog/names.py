@@ -244,7 +244,7 @@ def _silicon(names: Names, text: str) -> Hardware | None:
 
 
 def _read_name(names: Names, text: object, platform: Platform | None) -> tuple[str, Platform | None]:
-    """The name without blanks at its ends, and the platform: as asked, else the one before a colon. Refuses what cannot be a name."""
+    """The name without blanks at its ends, and the platform: as asked, else the one before a colon. Refuses texts that cannot be a name."""
     if not isinstance(text, str):
         raise UnknownHardware(names.unknown(text, platform))
     name = text.strip()

@@ -198,7 +198,7 @@ class EndpointRules(Rules):
 
 
 class JobRules(Rules):
-    """Jobs: how long they run, and what open ports cost."""
+    """Jobs: their time limit, and the price of open ports."""
 
     billing_step_s: Count
     """Seconds by which time is billed."""

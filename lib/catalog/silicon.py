@@ -23,7 +23,7 @@ PEAK_DTYPES: tuple[str, ...] = get_args(PeakDtype)
 KIND_OF_VENDOR: dict[Vendor, SiliconKind] = {
     "NVIDIA": "gpu", "AMD": "gpu", "Intel": "gpu", "Apple": "apple", "Google": "tpu", "AWS": "neuron", "CPU": "cpu",
 }  # fmt: skip
-"""Apple's GPUs are a kind of their own: other engines run on them, and what they reach says nothing about cards."""
+"""Apple's GPUs are a kind of their own: other engines run on them, and their rates say nothing about cards."""
 
 
 class Link(Row):
@@ -77,7 +77,7 @@ class Accelerator(Row):
     interconnect: Link | None
     """The fastest way out; `None` where there is none or no source states it."""
     sm_count: Size | None
-    """Streaming multiprocessors, or what the vendor calls its compute units."""
+    """Streaming multiprocessors, or the vendor's compute units."""
     l2: ByteCount | None
     """Bytes of the last cache before the memory."""
     tdp_w: Size | None
@@ -130,9 +130,9 @@ class Accelerator(Row):
         return max((rate for dtype in dtypes if (rate := self.peak(dtype)) is not None), default=None)
 
     def limit(self, *dtypes: str) -> FlopPerSecond | None:
-        """A rate that no kernel exceeds: `fastest`, else that of any floating-point unit, which multiplies what others are converted to.
+        """A rate that no kernel exceeds: `fastest`, else that of any floating-point unit, because other types are converted to its own.
 
-        `lib.speed.hardware.find_peak` says at which rate kernels do multiply, without TF32 and with what emulation costs.
+        `lib.speed.hardware.find_peak` says at which rate kernels do multiply, without TF32 and with the cost of emulation.
         """
         return self.fastest(*dtypes) or self.fastest("fp32", "tf32", "fp16", "bf16")
 

@@ -59,7 +59,7 @@ def login() -> str | None:
 
 
 def require_login(what: str) -> str:
-    """The token, for what needs one."""
+    """The token, or a refusal without a login."""
     token = login()
     if token is None:
         raise NotSignedIn(
@@ -113,7 +113,7 @@ def _confirm(question: str, *, yes: bool) -> None:
 
 
 def stop_resource(kind: str, name: str, *, yes: bool, as_json: bool) -> None:
-    """Say what stopping does, ask, and stop one thing of the account."""
+    """Show the effect of stopping, ask, and stop one thing of the account."""
     name = check_resource_name(name)
     token = require_login("stop what runs in your account")
     say(f"{KIND_WORDS[kind]} {name}. {stop_effect(kind)}")

@@ -5,7 +5,7 @@
     p  USD per hour      h  billed hours of one replica per month (`lib.cost.usage.count_hours`)      r  replicas
     x  hours of additional replicas per month
 
-ZeroGPU costs the owner nothing; there the bill states what its visitors spend of their quota (`lib.cost.usage`). Taxes, network traffic
+ZeroGPU costs the owner nothing; there the bill states the quota that its visitors spend (`lib.cost.usage`). Taxes, network traffic
 and the plan of the account are not counted. Storage has today's prices; the persistent tiers of the past are recognised by name or size,
 and a caveat states what the same size costs today.
 """

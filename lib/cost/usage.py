@@ -3,7 +3,7 @@
 Billed hours of one replica per day are the hours it runs, or, where it falls asleep without requests, those in which requests keep it
 awake (`lib.laws.price`). ZeroGPU bills nothing: the stated traffic is counted against the visitors' daily quota.
 
-What hardware serves, and what a traffic needs of it:
+Capacity of hardware, and the replicas that a traffic needs:
 
     n = ρ · h · 3600 · k · r / t        served per day        R = ⌈N · t / (ρ · h · 3600 · k)⌉        replicas that N requests a day need
 

@@ -3,8 +3,8 @@
     explain_text("... CUDA out of memory. Tried to allocate 2.00 GiB ...").code
 
 `text` masks secrets and makes the text searchable. `rows` reads the known messages (`lib/data/pasted_messages.yaml`), and `match` finds
-them with their numbers. `decide` chooses the cause; `names` finds models, hardware and flags. Nothing here uses the network or keeps what
-was pasted.
+them with their numbers. `decide` chooses the cause; `names` finds models, hardware and flags. Nothing here uses the network or stores the
+pasted text.
 """
 
 from lib.explain.decide import Explanation, OtherCause, Reading, decide_cause, explain_text, read_text

@@ -1,7 +1,7 @@
-"""The cause: which of the messages in a text counts, and what its numbers say.
+"""Decides the cause: the message of a text that counts, with its numbers.
 
 The first failure wins, because later ones follow from it; a message that repeats another one in its own words wins over that one. Without a
-failure a warning counts, then what says only that something failed, then the lines of a normal start.
+failure a warning counts, then a line that only reports a failure, then the lines of a normal start.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def _groups(pattern: re.Pattern[str], window: str) -> dict[str, Value]:
 
 
 def _convert(group: str, printed: str) -> tuple[str, Value]:
-    """The name and the value of what a group found."""
+    """The name and the value that a group found."""
     if group.endswith("_text"):
         return group.removesuffix("_text"), mask_secrets(printed.strip())  # lines may have split a secret
     if group.endswith("_clock"):

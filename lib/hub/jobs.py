@@ -188,7 +188,7 @@ from pathlib import Path
 
 
 def vllm_script(request: Mapping[str, Any]) -> str:
-    """The script for several GPUs; `request` is what `main` takes."""
+    """The script for several GPUs; `request` is the argument of `main`."""
     head = _head(VLLM_DEPENDENCIES, request).replace("REQUEST = ", f"{_IN_JOB_HEAD}\nBEGIN, END = {(BEGIN, END)!r}\nREQUEST = ")
     return "\n\n".join([head, *map(inspect.getsource, _IN_JOB), 'if __name__ == "__main__":\n    main(json.loads(REQUEST))\n'])
 
@@ -209,7 +209,7 @@ class SubmittedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """A job's stage, and what the platform says about it ("" where nothing)."""
+    """A job's stage, and the platform's message ("" without one)."""
 
     stage: str
     message: str

@@ -1,4 +1,4 @@
-"""A model on the Hub as a value: its configuration and what the headers of its weights say. No weights are downloaded.
+"""A model on the Hub as a value: its configuration and the headers of its weights. No weights are downloaded.
 
 1. /api/models/{id}?blobs=true     commit, files and their sizes, card
 2. config.json and the like, and the index of the weights                  together
@@ -246,7 +246,7 @@ class WeightsReading:
 
 
 async def read_weights(source: RepositoryReader, choice: WeightsChoice) -> WeightsReading:
-    """Read what the headers of the chosen copy say; never the weights themselves. A copy that is not the usual one has a caveat."""
+    """Read the headers of the chosen copy, never the weights themselves. A copy that is not the usual one has a caveat."""
     reading = await _read_copy(source, choice)
     return replace(reading, caveats=(*reading.caveats, Caveat(f"weights_{choice.why}"))) if choice.why else reading
 
@@ -343,7 +343,7 @@ async def _safetensors(source: RepositoryReader, files: tuple[str, ...], index: 
 
 
 def _combine(files: tuple[str, ...], headers: Sequence[Header], names: frozenset[str] | None, total_bytes: int | None) -> WeightsReading:
-    """The weights of several safetensors files, and how they differ from what their index states (None: not stated)."""
+    """The weights of several safetensors files, and their difference from the index (None: not stated)."""
     weights = _add_up("safetensors", files, headers)
     caveats = []
     if twice := sum(len(header.tensors) for header in headers) - len(weights.tensors):

@@ -95,7 +95,7 @@ _Cost = Annotated[int, Field(ge=0, le=MAX_USD_PER_HOUR * MICRO)]
 
 
 class _Row(BaseModel):
-    """Strict in what decides a price, read from the attributes of the client's own types."""
+    """Strict about values that decide a price; reads the attributes of the client's own types."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", from_attributes=True)
 
@@ -197,7 +197,7 @@ TOO_MANY_REQUESTS = 429
 
 
 def _refusal(error: Exception, name: Platform) -> HubError:
-    """The sentence about the list for what went wrong; nothing that the server wrote is repeated."""
+    """The sentence about the failure of the list; it repeats nothing that the server wrote."""
     status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
     what, then = f"The live hardware list of {name}", "The prices known before stay; it is asked again later."
     if status == TOO_MANY_REQUESTS:

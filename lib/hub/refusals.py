@@ -88,7 +88,7 @@ _SERVER_ERRORS = 500
 
 
 def client_refusal(error: Exception, doing: str, by_status: Mapping[int, tuple[type[HubError], str]]) -> HubError:
-    """Our error for one of the client's while it acts for the user of a command, without what the server said: that may hold anything.
+    """Our error for one of the client's while it acts for the user of a command, without the server's own text, which may hold anything.
 
     `by_status` has the kinds and sentences of this use; `doing` fills them.
     """

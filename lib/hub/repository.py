@@ -76,7 +76,7 @@ class OtherWeights:
 class Listing:
     """The Hub's answer about a model at one commit: its files with their sizes (None = not told) and the fields of its card.
 
-    `gated` is "" (open), "auto" or "manual". `base_model` is what an adapter is trained on.
+    `gated` is "" (open), "auto" or "manual". `base_model` is the model that an adapter was trained on.
     """
 
     id: str

@@ -209,7 +209,7 @@ def _router(endpoint: str | None) -> Hub:
 
 
 def _refusal(error: Exception, model: str) -> HubError:
-    """The sentence about the router for what went wrong; nothing that the server wrote is repeated."""
+    """The sentence about the failure of the router; it repeats nothing that the server wrote."""
     match error:
         case TimeoutError():
             return HubUnreachable(f"The list of providers of {quote_value(model)} did not come within {SECONDS:g} s. {_INSTEAD}")

@@ -128,7 +128,7 @@ _Replicas = Annotated[int, Field(ge=0, le=_MAX_REPLICAS)]
 
 
 class _Answer(BaseModel):
-    """Strict in what it reads, deaf to the rest; names as the Hub writes them."""
+    """Validates known fields strictly and ignores others; names are those of the Hub."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", alias_generator=to_camel)
 
@@ -356,7 +356,7 @@ def _plan(organization: _OrganizationAnswer) -> Plan:
 
 
 def _models(card: Any, related: Any) -> tuple[str, ...]:
-    """Ids that the card or the Hub links; what cannot be an id is left out (a card is free text of its owner)."""
+    """Ids that the card or the Hub links; texts that cannot be an id are left out (a card is free text of its owner)."""
     names: dict[str, None] = {}
     for listed in (card, related):
         for name in (listed if isinstance(listed, list) else [listed])[:_MAX_MODELS]:

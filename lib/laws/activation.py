@@ -1,4 +1,4 @@
-"""Activations: the peak of temporary tensors during inference, and what a forward pass saves for the backward pass.
+"""Activations: the peak of temporary tensors during inference, and the tensors that a forward pass saves for the backward pass.
 
 Inference, from the sizes of a decoder. Prefill of B sequences of T tokens in `transformers` (one layer at a time, nothing kept for a
 backward pass):
@@ -20,8 +20,8 @@ Limits: it knows only dense decoders of the Llama kind. Mixtures (sorted copies 
 they reach), state space layers and latent attention hold more; `lib.model.activations` traces those, and this law then only
 explains. Source: the forward pass of transformers 5.23.0, counted tensor by tensor.
 
-Training, for each token, read off a model's own matrices. Autograd keeps for each operation what its gradient needs. Over the modules of a
-layer, with b bytes an element:
+Training, for each token, read off a model's own matrices. Autograd keeps for each operation the tensors that its gradient needs. Over the
+modules of a layer, with b bytes an element:
 
     norm of width w (RMS)         4·w, and b·w for the gradient of its weight        float32 copy of its input, the normed input
     norm of width w (LayerNorm)   b·w
@@ -173,9 +173,9 @@ class LayerWidths(NamedTuple):
 class LayerTraining(NamedTuple):
     """How the layers are trained.
 
-    `weights`: their own; `adapted`: which matrices have an adapter, of which `rank`; `casts`: bytes of what an adapter casts its input to,
-    0 for none; `scores`: attention keeps them; `repeats`: key heads are repeated for each query head before attention (sdpa does,
-    FlashAttention does not).
+    `weights`: their own; `adapted`: which matrices have an adapter, of which `rank`; `casts`: bytes of an element to which an adapter casts
+    its input, 0 for none; `scores`: attention keeps them; `repeats`: key heads are repeated for each query head before attention (sdpa
+    does, FlashAttention does not).
     """
 
     weights: bool

@@ -192,7 +192,7 @@ def achieved_bandwidth(*, by_class: Array, logit: Quantity, class_logit: Array) 
         z    logit of the share reached, by engine and weight format      z_g  by card class      σ  `fraction`
 
     The maximum over classes says that a card whose two ceilings are both higher is never credited with less than the lower card: a faster
-    card never comes out slower. It overrates cards whose software does not yet reach what their sheet says (MI300X).
+    card never comes out slower. It overrates cards whose software does not yet reach the datasheet (MI300X).
 
     >>> float(achieved_bandwidth(by_class=np.array([[300e9, 0.0]]), logit=0.0, class_logit=np.array([0.0, 1.0]))[0]) / 1e9
     150.0

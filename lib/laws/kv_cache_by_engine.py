@@ -1,4 +1,4 @@
-"""Bytes of cache by engine: transformers holds what its cache classes hold, the others allocate blocks, cells or pages.
+"""Bytes of cache by engine: transformers allocates the tensors of its cache classes, the others blocks, cells or pages.
 
     transformers   `lib.laws.kv_cache`, exact
     vllm           `vllm_cache`, blocks of 16 tokens

@@ -1,4 +1,4 @@
-"""How a model is shared out: over N devices, and between GPU and host; what the fullest device holds.
+"""Splitting a model over N devices, and between GPU and host: the bytes of the fullest device.
 
 Tensor parallelism (vLLM, vLLM on TPU): every matrix is cut in N parts, everything else is held N times.
 

@@ -5,9 +5,9 @@
 
     B  pictures or clips at once          A  megapixels of a frame          f  latent frames (1 of a picture)
 
-Tensors are as large as what they describe. Convolutions and matrices work on each latent once (A·f); attention within a frame on pairs
-of its latents (A²·f), over time on pairs of frames (A·f²), over both on all pairs (A²·f²). The coefficients come from runs of the
-pipeline on the meta device (`lib.model.diffusion`).
+The size of a tensor follows the picture that it describes. Convolutions and matrices work on each latent once (A·f); attention within a
+frame on pairs of its latents (A²·f), over time on pairs of frames (A·f²), over both on all pairs (A²·f²). The coefficients come from runs
+of the pipeline on the meta device (`lib.model.diffusion`).
 
     t = B · V / r + s · e · t_e          t_e = (c⁴ + τ⁴)^(1/4)   eager: launching overlaps with computing
                                          t_e = c + τ             compiled

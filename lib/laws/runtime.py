@@ -20,7 +20,7 @@ Limits: the ranges of vLLM are taken for the other engines that capture graphs (
 published; a native process (llama.cpp, TEI) is a judgement. Collectives of several cards (NCCL buffers) are in those ranges only; TPU
 runtimes hold compiled programs whose size is not published: their figure is 0 and the estimate says so.
 
-What an engine claims of the memory at start, by default:
+The share of memory that an engine claims at start, by default:
 
     K = M - W - A - R                       transformers, llama.cpp, TEI: all that is left
     K = u · M - W - A - R                   vLLM, vLLM on TPU: u = gpu_memory_utilization = 0.9

@@ -1,4 +1,4 @@
-"""The cold start of a machine that sleeps: what it waits for, how long that takes, and how widely it varies.
+"""The cold start of a machine that sleeps: its steps, their duration, and how widely it varies.
 
     t = t₀ + B / f + B / l
 

@@ -18,7 +18,7 @@ For a matrix of r rows (out) and c columns (in), w bits a weight and g weights a
     mxfp4          r·c/2    + r·⌈c/g⌉                   one exponent byte per g weights; biases of the experts in float32
     nvfp4          r·c/2    + r·⌈c/g⌉ + 8               one fp8 scale per g weights, two float32 for the matrix
 
-A stack of E experts is E matrices. What a format does not take stays in the checkpoint's half precision.
+A stack of E experts is E matrices. Tensors that a format does not cover stay in the checkpoint's half precision.
 Sources: the quantizers of transformers 5.23.0 (bitsandbytes, finegrained fp8, mxfp4), AutoGPTQ and AutoAWQ tensor layouts,
 compressed-tensors "pack-quantized", NVIDIA ModelOpt NVFP4; checked against checkpoints' published element counts in the tests.
 Limits: parameters only; buffers, packing workspace and the allocator's rounding belong to the runtime.

@@ -1,1 +1,1 @@
-"""Runs on the local device: chat, measurements, the heartbeat, and what they need to know about the machine."""
+"""Runs on the local device: chat, measurements, the heartbeat, and facts about the machine."""

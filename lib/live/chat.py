@@ -1,4 +1,4 @@
-"""The chat: a conversation becomes tokens, waits for the model and the device, then its answer streams with what the run took.
+"""The chat: a conversation becomes tokens, waits for the model and the device, then its answer streams with the run's figures.
 
     ttft_s                 from the start of the first step to the first token on the host, prompt included
     decode_tokens_per_s    (n − 1) / (time of the last token − time of the first)
@@ -53,7 +53,7 @@ _SHORTEST_TOKEN = 2  # a single letter or a run of blanks controls nothing
 
 
 class Message(NamedTuple):
-    """One turn: who, and what as plain text."""
+    """One turn: its role and its plain text."""
 
     role: Role
     text: str

@@ -197,14 +197,14 @@ CONTEXT_ON_GPU, CONTEXT_ON_CPU = 8192, 2048
 weights, float32, AMD EPYC, 2026-11-21). A longer prompt would let a visitor wait for ten seconds."""
 
 ROOM = 1.3
-"""Weights are not all that is held: cache, activations, what else runs. An allowance."""
+"""Factor for memory beyond the weights: cache, activations, other programs. An allowance."""
 
 _AMPERE = (8, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
-    """A model that can be talked to. `config_text` is its config.json, `context_tokens` what a conversation may take."""
+    """A model that can be talked to. `config_text` is its config.json, `context_tokens` the limit of a conversation."""
 
     name: str
     model: Any

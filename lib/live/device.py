@@ -34,7 +34,7 @@ _V2, _V1 = ("memory.max", "memory.current", "inactive_file"), ("memory.limit_in_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """Processors and bytes of memory that this process may use; `free_bytes` is what can be taken now, caches of files given back."""
+    """Processors and bytes of memory that this process may use; `free_bytes` can be allocated now; file caches count as free."""
 
     name: str
     cores: int

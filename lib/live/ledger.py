@@ -185,7 +185,7 @@ class Ledger:
         return new
 
     def _catch_up(self) -> None:
-        """Read what came since the last time, here or from another process: reading all of a full ledger takes seconds."""
+        """Read the rows added since the last time, here or by another process: reading a full ledger takes seconds."""
         connection = self._connection()
         with closing(connection.execute("SELECT coalesce(min(rowid), 0), count(*) FROM measurement")) as rows:
             first, count = rows.fetchone()

@@ -174,7 +174,7 @@ OVERRUN = 2.0
 START_S = 60.0
 """A run is ended when it takes `OVERRUN` times its limit, and `START_S` for Python, torch and transformers on a busy machine."""
 SHARE = {"cpu": 0.9, "cuda": 0.95, "zerogpu": 0.95}
-"""Of the free memory: the rest is for what else happens meanwhile, and for the allocator's own rounding."""
+"""Share of the free memory that a run may use. The rest is for other work meanwhile, and for the allocator's rounding."""
 
 
 def _gib(count: float) -> str:
@@ -198,7 +198,7 @@ _TIMES_PREDICTED = 2
 def memory_limit_bytes(need: MemoryNeed, device: Device) -> int:
     """Bytes that the process of a run may take on a CPU: twice the prediction and a gibibyte for libraries, never more than is free.
 
-    A run past it was predicted wrongly by far, and is ended before it takes what others need. 0 on a card: no bound.
+    A run that exceeds it was predicted wrongly by far; it ends before it takes memory that others need. 0 on a card: no bound.
     """
     return min(device.free_bytes, _TIMES_PREDICTED * need.total_bytes + _LIBRARIES_BYTES) if device.kind == "cpu" else 0
 
@@ -209,7 +209,7 @@ def check_memory(need: MemoryNeed, device: Device, advice: str) -> None:
     Args:
         need: the prediction.
         device: as it is now.
-        advice: what would fit instead, a sentence.
+        advice: a sentence about a run that would fit.
     """
     allowed = usable_bytes(device)
     if need.total_bytes > allowed:
@@ -221,7 +221,7 @@ def check_memory(need: MemoryNeed, device: Device, advice: str) -> None:
 
 
 def check_time(work: RunWork, pace: DeviceRates, needed: Duration, limit_s: float) -> None:
-    """Refuse what takes longer than a run may."""
+    """Refuse a run that would take longer than allowed."""
     if needed.total_s <= limit_s:
         return
     rest = limit_s - needed.weights_s - needed.decode_s

@@ -62,7 +62,7 @@ class MeasureRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun(MeasuredFigures):
-    """The figures of one run, and what ran."""
+    """The figures of one run, with its model and settings."""
 
     steps: int
     """Decoding steps that were timed."""
@@ -132,7 +132,7 @@ def _stages(ask: MeasureRequest) -> Iterator[RunStage | MeasuredRun]:
 Code = Literal["confirmed", "memory_off", "speed_off", "invalid"]
 
 MEMORY_WITHIN = 0.10
-"""Of the measured peak: what the prediction of memory promises."""
+"""Promised error of the memory prediction, as a share of the measured peak."""
 RESOLUTION = 16 * MIB
 """Bytes below which a resident set tells nothing: pages of libraries, Python's heap, kernels' scratch. Seen: 11 to 19 MiB on a CPU."""
 
@@ -215,7 +215,7 @@ def run_in_child(
     """`measure_run` in a process of its own. Closing the iterator ends it.
 
     Raises:
-        AdvisorError: what the worker refused.
+        AdvisorError: the worker's refusal.
         OutOfMemory: the kernel ended it.
         TaskAborted: it was ended from outside, or took far longer than it was estimated to.
         LiveError: another measurement runs, or the process failed without a word.
@@ -308,7 +308,7 @@ if on_zero_gpu():
 
 
 def import_ahead() -> None:
-    """On ZeroGPU, import here what a run needs: the GPU's process is a fork of this one, and its seconds are the visitor's.
+    """On ZeroGPU, import here the modules of a run: the GPU's process is a fork of this one, and its seconds are the visitor's.
 
     Elsewhere a run imports in a process of its own, and this does nothing. No caller waits for it.
     """

@@ -63,7 +63,7 @@ Guidance = Annotated[float, Field(ge=0, le=1_000)]
 
 @checked(frozen=True, slots=True, kw_only=True, config=ConfigDict(strict=True, extra="forbid"))
 class Measurement:
-    """A measurement; a field that is not what it should be raises BadArgument, for rows also come out of files and logs of jobs."""
+    """A measurement; an invalid field raises BadArgument, because rows also come from files and logs of jobs."""
 
     when: Annotated[str, Field(pattern=_WHEN)]
     """UTC, to the minute or the day."""
@@ -167,7 +167,7 @@ def read_row(cells: Mapping[str, Any]) -> Measurement:
     """A row from JSON.
 
     Raises:
-        BadArgument: a field is missing, unknown, or not what it should be.
+        BadArgument: a field is missing, unknown or invalid.
     """
     return Measurement(**cells)
 
@@ -276,7 +276,7 @@ class DatasetPush:
             thread.join(seconds)
 
     def _write(self) -> None:
-        """In a thread of its own: start the scheduler if there is none, then append what waits."""
+        """In a thread of its own: start the scheduler if there is none, then append the waiting rows."""
         while True:
             with self._lock:
                 rows, self._waiting = self._waiting, []

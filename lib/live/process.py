@@ -1,4 +1,4 @@
-"""A process of this app: its log, what a child may see, how much memory it may take, how it ends; and how much memory a run took at most.
+"""Processes of this app: logs, environment and memory limit of a child, its end, and the peak memory of a run.
 
 Both sides of a child are here. The app starts it with an environment that is written word by word (no token, no login) and in a process
 group of its own, which is killed as a whole. The child confines itself: it ends with its parent, and the kernel ends it first when memory
@@ -54,7 +54,7 @@ _locks: list[int] = []
 
 @cache
 def scratch_folder() -> Path:
-    """The folder of this process, made when it is first asked for; what killed runs left is removed then."""
+    """The folder of this process, made at its first use, when the remains of killed runs are removed."""
     base = _base()
     if base is None or fcntl is None:
         return Path(tempfile.mkdtemp(prefix=f"{_NAME}-"))

@@ -52,7 +52,7 @@ START_S = 3.0
 """A new process on the GPU: fork, the first CUDA call, Python's own. An allowance, not a measurement."""
 
 MOVED_BYTES_PER_S = 1.5e9
-"""Placed weights on their way from disk to the GPU, which happens in every new process. An allowance: half of what one NVMe disk reads."""
+"""Placed weights on their way from disk to the GPU, which happens in every new process. An allowance: half the rate of one NVMe disk."""
 
 
 def whole_seconds(seconds: object) -> int:
@@ -146,7 +146,7 @@ def _run_on_gpu(task: Callable[..., Any], doing: str) -> Callable[..., Any]:
 
 
 def _call_gpu(call: Callable[..., Any], doing: str, *, streams: bool) -> Callable[..., Any]:
-    """The function as it is called: values that mean an error are raised, and what the scheduler refuses becomes a sentence."""
+    """The function as it is called: values that mean an error are raised, and a refusal of the scheduler becomes a sentence."""
 
     def once(*args: Any, **kwargs: Any) -> Any:
         try:

@@ -5,7 +5,7 @@ Cache. For each layer kind: bytes per token, bytes per token up to a window, and
 that allocate in blocks, pages or cells (`lib.laws.kv_cache_by_engine`).
 
 Activations on one device. Where the model's forward pass was traced, `transformers` is counted by the trace (`ActivationFit`); elsewhere,
-and for the other engines, by the laws of plain decoders (`lib.laws.activation`). What a training step takes is in `lib.memory.training`.
+and for the other engines, by the laws of plain decoders (`lib.laws.activation`). Training steps are in `lib.memory.training`.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _KindBytes(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """In how many parts tensor parallelism cuts what layers cache: heads of keys and values, and heads of states.
+    """Number of parts into which tensor parallelism can cut the cache: heads of keys and values, and heads of states.
 
     `latent`: one compressed vector serves all heads and is held by every device.
     """

@@ -77,7 +77,7 @@ def list_objectives(spec: ModelSpec) -> tuple[Objective, ...]:
 
 
 def check_objective(spec: ModelSpec, request: TrainingRequest) -> None:
-    """Refuse what TRL does not train.
+    """Refuse models and options that TRL does not train.
 
     Raises:
         BadArgument: with the accepted values.

@@ -66,7 +66,7 @@ class OutputSize(NamedTuple):
 
 
 def resolve_size(spec: ModelSpec, request: PipelineRequest) -> OutputSize:
-    """The size that is asked for, with what the pipeline makes by itself where nothing is stated.
+    """The requested size; missing values are the pipeline's own.
 
     Raises:
         BadArgument: a size that the pipeline cannot make, frames of a picture, or sizes for a model that makes none.
@@ -95,7 +95,7 @@ def resolve_size(spec: ModelSpec, request: PipelineRequest) -> OutputSize:
 
 
 def check_media(spec: ModelSpec, pictures: PipelineRequest, media: MediaRequest) -> None:
-    """Refuse what the model neither makes nor takes, before anything is computed.
+    """Refuse sizes that the model neither makes nor takes, before anything is computed.
 
     Raises:
         BadArgument: as `resolve_size` and `resolve_media`.

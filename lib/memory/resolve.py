@@ -40,7 +40,7 @@ _AMPERE = (8, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRequest:
-    """Names as resolved, sizes of an element in bytes, and what matters of the silicon.
+    """Names as resolved, sizes of an element in bytes, and properties of the silicon.
 
     `silicon` is its kind, that of the engine where no silicon `is_named`. `profiled_tokens` are those of the run by which an engine sets
     activations aside; without a card those of the largest, so that the estimate does not come out too small. `gpu_layers` is None where
@@ -338,7 +338,7 @@ def layer_sizes(spec: ModelSpec) -> LayerSizes:
 
 
 def limit_context(spec: ModelSpec, context_tokens: int) -> tuple[int, tuple[Caveat, ...]]:
-    """The context that is counted, at most the model's own limit, and what to say first where that is less than was asked."""
+    """The counted context, at most the model's own limit, and a caveat if that is less than requested."""
     limit = spec.context_limit
     if limit is None or context_tokens <= limit:
         return context_tokens, ()

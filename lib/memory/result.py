@@ -64,10 +64,9 @@ class MemoryEstimate:
 
     `total_bytes` = weights + kv_cache + activation + runtime, summed over the devices. `per_device_bytes` is the peak of the
     fullest device. `low_bytes`/`high_bytes` bound the total where the truth is a range. `stages` are those of a pipeline, on one device.
-    `claim` is what of a device the engine may fill,
-    `host_bytes` the part of the total in the memory of the host, where llama.cpp leaves layers to it (else 0).
-    The advisor weighs thousands of configurations by their bytes and shows a few, so laws, inputs, caveats and sources are put together
-    when they are asked for.
+    `claim` is the part of a device that the engine may fill. `host_bytes` is the part of the total in host memory, if llama.cpp leaves
+    layers there (else 0). The advisor weighs thousands of configurations by their bytes and shows a few, so laws, inputs, caveats and
+    sources are put together when they are asked for.
     """
 
     of: PerDevice
@@ -381,7 +380,7 @@ def fewest_experts_on_host(spec: ModelSpec, request: MemoryRequest, accelerator:
 
 
 def stored_bytes(spec: ModelSpec) -> int:
-    """Bytes of the model's own files: as their headers state, else what its own precision takes."""
+    """Bytes of the model's own files: those of their headers, else those of its own precision."""
     return sum(spec.stored.bytes_by_dtype.values()) or estimate_memory(spec, MemoryRequest(context_tokens=1)).weights.bytes
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class StackTraits:
     """Behaviour of a training stack by default.
 
-    `fused_loss`: logits of all tokens are never held at once. `casts`: adapters are in float32 and cast what they read. `upcasts`: with
+    `fused_loss`: logits of all tokens are never held at once. `casts`: adapters are in float32 and cast their input. `upcasts`: with
     QLoRA, tensors that are not quantized are put into float32 (peft's `prepare_model_for_kbit_training`). `half_adapters`: with QLoRA,
     adapters are put into bf16 and cast nothing (TRL, trl/trainer/sft_trainer.py at f2cd57710, 2026-07-24, which does not call peft's
     function). `experts_in_4_bits`: with QLoRA, fused experts too, which bitsandbytes by itself leaves in 16 bits; "stored" only where the
@@ -88,7 +88,7 @@ def quantized_base(request: TrainingRequest) -> str | None:
 
 
 def adapter_bytes(request: TrainingRequest) -> tuple[int, int]:
-    """Bytes of an element of the adapters, and of what they cast their input to: 0 where they read it as it is."""
+    """Bytes of an element of the adapters, and of their cast input: 0 if they do not cast."""
     traits = STACK_TRAITS[request.stack]
     if request.quantizes and traits.half_adapters and not request.fp16:
         return HALF, 0

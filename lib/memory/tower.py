@@ -114,7 +114,7 @@ def _count_media(key: ById[ModelSpec], asked: MediaRequest) -> PromptMedia:
 
 
 class Encoder(NamedTuple):
-    """The encoder of an example, and what it keeps."""
+    """The encoder of an example, and the bytes that it keeps."""
 
     passes: int
     """Passes for an example."""

@@ -6,7 +6,7 @@
 
 A `Request` is a frozen dataclass, so that rooms copy it fast and without checks. `Arguments` is the model of an endpoint. Its fields are
 arguments and requests; a field of a request that has a check is an argument too, under the same name. API, MCP, command line, page and
-tests read `Arguments.list_fields`. A value is checked once, when `Arguments` reads what a caller sent.
+tests read `Arguments.list_fields`. A value is checked once, when `Arguments` reads a caller's values.
 
 An object of settings (`serving={...}`) is one argument: a field of an `Arguments` class whose check reads the object into a `Request`, as
 the sides of `/compare` do.
@@ -51,7 +51,7 @@ class Checked:
     high: float | None = None
     choices: tuple[str, ...] = ()
     write: Callable[[Any], Any] = write_value
-    """Turns a default into what a caller would send."""
+    """Turns a default into the value that a caller would send."""
     properties: Callable[[], dict[str, Any]] | None = None
     """The schemas of the keys of an object, by name."""
 
@@ -140,7 +140,7 @@ class _Field(NamedTuple):
 
 
 def _find(metadata: Sequence[object], kind: type) -> Any:
-    """The last entry of this kind: what the field says wins over what its type says."""
+    """The last entry of this kind: the field's own one wins over that of its type."""
     return next((entry for entry in reversed(metadata) if isinstance(entry, kind)), None)
 
 
@@ -227,7 +227,7 @@ class Arguments(BaseModel):
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
-        """The JSON schema of what a caller sends."""
+        """The JSON schema of a caller's values."""
         arguments = cls.list_fields().values()
         return {
             "type": "object",

@@ -89,7 +89,7 @@ def own_token(action: str) -> Checked:
 
 
 def text_of(content: str) -> Checked:
-    """Pasted text of what `content` names, or an empty text; its reader checks what the text holds."""
+    """Pasted text of the kind that `content` names, or an empty text; its reader checks the content."""
 
     def check(name: str, value: object) -> str:
         if not isinstance(value, str):
