@@ -57,7 +57,7 @@ from typing import Any
 _SHOWN = 80
 _LOOKED_AT = 10_000
 LINE_END = r"(?:[ \t]{0,8}(?:\r?\n|\\n){1,2}[ \t>|│]{0,20})?"
-"""A token that a terminal broke goes on in the next line, or behind an empty one."""
+"""A token that a terminal broke continues in the next line, or after an empty one."""
 TOKENS = (
     re.compile(rf"(?:hf|api_org)(?:_|%5[Ff])(?:[A-Za-z0-9]{LINE_END}){{20,40}}(?:_[A-Za-z0-9]{{16,40}}){{0,9}}"),  # also pasted twice
     re.compile(r"hf(?:_|%5[Ff])[^\s'\"()]{16,}"),  # longer than the word after "hf_" in any id that was seen; a token has 34 letters there
@@ -229,7 +229,7 @@ class RateLimited(HubError):
 
     code = "rate_limited"
     wait_s: int | None = None
-    """Seconds after which the Hub answers again, as it says; None where it does not say."""
+    """Seconds after which the Hub answers again, as it says; None if it does not say."""
 
 
 class HubUnreachable(HubError):

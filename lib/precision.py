@@ -30,7 +30,7 @@ class WeightFormat:
     weights share a scale (0 = a whole row, matrix or none). `takes` says which tensors it converts when a model is quantized
     with it: "modules" the plain matrices outside the head, "modules_and_experts" those and fused experts, "stack" matrices and experts
     of the language model only, "experts" the routed experts (a dense model: as "stack"). `arithmetic` is the type that silicon must
-    compute in to gain speed from the format; "" where weights are unpacked to the compute dtype first.
+    compute in to gain speed from the format; "" if weights are unpacked to the compute dtype first.
     `effective_bits` is the published rule of thumb with scales, for people; sums come from the law.
     """
 

@@ -194,7 +194,7 @@ def minimise(
         start: where the constants are held, shape (constants,).
         pull: how firmly, the same shape.
         first: where to begin, `start` by default.
-        jacobian: derivatives of `errors`, shape (points, constants); by finite differences where it is not given.
+        jacobian: derivatives of `errors`, shape (points, constants); by finite differences if it is not given.
         tolerance: it stops when a step gains less than this share of the sum.
 
     Raises:

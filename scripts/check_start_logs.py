@@ -52,7 +52,7 @@ class Comparison(NamedTuple):
 
 
 def release_of(version: str) -> tuple[int, int] | None:
-    """Major and minor release; a year means a late release; None where nothing is stated."""
+    """Major and minor release; a year means a late release; None if nothing is stated."""
     if match := re.search(r"\b0\.(\d+)(x?)", version):
         return 0, int(match[1]) * (10 if match[2] else 1)
     return CALENDAR if "2026" in version else None

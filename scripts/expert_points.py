@@ -109,7 +109,7 @@ def _precision(row: Mapping[str, Any]) -> str | None:
 
 
 def _host(row: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The host's memory and its bandwidth in GB/s; None where the run does not name its processor."""
+    """The host's memory and its bandwidth in GB/s; None if the run does not name its processor."""
     stated = re.search(r"([\d.]+) GB/s theoretical", row.get("host_ram") or "")
     if stated:
         return f"{row['host_ram']}", float(stated[1])

@@ -112,7 +112,7 @@ def _configs() -> dict[str, dict[str, dict[str, Any]]]:
 
 @cache
 def find_model(model_id: str) -> ModelSpec | None:
-    """The bundled pipeline, else one of class defaults; None where there is neither."""
+    """The bundled pipeline, else one of class defaults; None if there is neither."""
     spec = bundled.find_spec(model_id)
     if spec is None and model_id in _configs():
         return resolve_pipeline(_configs()[model_id], Origin(id=model_id), limit_s=None)

@@ -4,7 +4,7 @@
     python -m scripts.refresh_prices --write    # the same, then written to lib/data/
 
 The lists of Spaces (with ZeroGPU) and Jobs are asked for as the app asks for them (`lib.hub.prices`), and judged by the same rules
-(`lib.catalog.live_prices`): an incredible price or an incomplete list changes nothing and is said. Endpoints and Cloud TPU have no list
+(`lib.catalog.live_prices`): an incredible price or an incomplete list changes nothing and is reported. Endpoints and Cloud TPU have no list
 that can be read without an account. New rows are checked as the app checks them at start; a list that fails leaves the files as they are.
 `scripts/build_catalog.py` writes the rows from the facts again and replaces these.
 """

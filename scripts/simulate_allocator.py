@@ -3,7 +3,7 @@
     python -m scripts.simulate_allocator
 
 The allocator keeps freed memory in blocks: it hands out the smallest free block that is large enough, cuts off the rest if that is more
-than 1 MiB, joins neighbours that are free, and asks the device for more where no block fits (c10/cuda/CUDACachingAllocator.cpp, torch 2.13:
+than 1 MiB, joins neighbours that are free, and asks the device for more if no block fits (c10/cuda/CUDACachingAllocator.cpp, torch 2.13:
 small blocks up to 1 MiB in segments of 2, others in segments of 20 MiB, or of their own size in steps of 2 MiB from 10 MiB on). Here it
 serves the tensors of micro-batches of a decoder with LoRA: forward pass with checkpoints, logits and loss, backward pass that recomputes.
 Once all micro-batches are as long as stated; once their lengths vary below it as rows of text do (log-normal, mean half the limit,

@@ -112,7 +112,7 @@ def write_text(tokens: int, rng: random.Random) -> str:
 
 
 def make_adapter(case: Case, task: str | None = "CAUSAL_LM") -> Any:
-    """The LoRA configuration of a case; None where it trains all weights."""
+    """The LoRA configuration of a case; None if it trains all weights."""
     if case["method"] == "full":
         return None
     return LoraConfig(r=case.get("rank", 16), lora_alpha=32, target_modules=case.get("target_modules", "all-linear"), task_type=task)

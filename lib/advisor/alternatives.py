@@ -68,7 +68,7 @@ class Saving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoSaving:
-    """A way that saves nothing here, and why: a stable code, its figures, and the configuration that was tried where there is one."""
+    """A way that saves nothing here, and why: a stable code, its figures, and the configuration that was tried if there is one."""
 
     code: Code
     reason: str

@@ -131,7 +131,7 @@ class MeasuredBand:
 
 
 def measure_bands(spec: ModelSpec, family: Family, speed: Speed, workload: Workload) -> tuple[MeasuredBand, ...]:
-    """The predicted speed against each limit of its kind of work; nothing where it is not predicted."""
+    """The predicted speed against each limit of its kind of work; nothing if it is not predicted."""
     predicted, file = speed.predicted, read_bands()
     if predicted is None:
         return ()
@@ -166,7 +166,7 @@ def limit_request_s(family: Family, predicted: SpeedEstimate) -> float | None:
 
 
 def _read_measure(measure: Measure, predicted: SpeedEstimate) -> tuple[float, float] | None:
-    """The expected value and the low end of its range; `None` where the work has no such measure."""
+    """The expected value and the low end of its range; `None` if the work has no such measure."""
     first = predicted.ttft_s
     if measure == "ttft_s":
         return first.value, first.high

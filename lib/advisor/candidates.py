@@ -202,7 +202,7 @@ def rate_support(spec: ModelSpec, engine: Engine, hardware: Hardware) -> Support
 
 
 def explain_failure(spec: ModelSpec, engine: Engine, hardware: Hardware) -> Reason | None:
-    """The report that the model does not run on a TPU, or the tests that ended without memory; None where neither is known."""
+    """The report that the model does not run on a TPU, or the tests that ended without memory; None if neither is known."""
     support = rate_support(spec, engine, hardware)
     return _explain_unsupported(spec, support, hardware) if support in UNSUPPORTED else None
 

@@ -21,7 +21,7 @@ from lib.workload import Workload
 
 
 def make_context(spec: ModelSpec | None, workload: Workload, catalog: Catalog, published: Mapping[str, str] | None = None) -> JudgeContext:
-    """The context of one question; `published` names the quantized checkpoints that the Hub lists, None where it was not asked.
+    """The context of one question; `published` names the quantized checkpoints that the Hub lists, None if it was not asked.
 
     Raises:
         BadArgument: an unknown task, neither a model nor a task that needs none, or a stated request beyond the model's limit.

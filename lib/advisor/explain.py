@@ -275,7 +275,7 @@ def price_offer(
     """Price per hour and month of all replicas by `lib.cost`, per request and token where the speed is predicted.
 
     The port of a Job that answers requests is in it; storage is not. The price with sleep follows the one without. ZeroGPU and free
-    hardware cost nothing; a reason states the quota too. A start fetches and loads `file_bytes`; 0 where no model is placed.
+    hardware cost nothing; a reason states the quota too. A start fetches and loads `file_bytes`; 0 if no model is placed.
 
     Raises:
         BadCatalog: a listed offer has no price.

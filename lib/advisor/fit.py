@@ -137,7 +137,7 @@ class JudgeContext:
 
     @property
     def hosted(self) -> HostedModel:
-        """The model, for code that is called only where there is one.
+        """The model, for code that is called only if there is one.
 
         Raises:
             ValueError: the Space runs no model.
@@ -216,7 +216,7 @@ def place_candidate(
 
 
 def _find_host_shortage(offer: Hardware, memory: MemoryEstimate, workload: Workload) -> DoesNotFitReason | None:
-    """Bytes that the host lacks for its layers, experts or parts of a pipeline; None where it holds them."""
+    """Bytes that the host lacks for its layers, experts or parts of a pipeline; None if it holds them."""
     experts, on_host = workload.serving.cpu_moe_layers or 0, memory.host_bytes
     host = host_memory(offer, experts=experts > 0)
     if host is None or on_host <= host:

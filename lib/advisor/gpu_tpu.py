@@ -100,7 +100,7 @@ class WeighedReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The verdict; `score` is positive where the TPU is ahead, of `by_stage` the side of each stage that was asked for."""
+    """The verdict; `score` is positive if the TPU is ahead, of `by_stage` the side of each stage that was asked for."""
 
     verdict: Verdict
     score: int

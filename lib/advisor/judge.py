@@ -64,7 +64,7 @@ class OfferSearch:
 
     @property
     def is_open(self) -> bool:
-        """Whether to go on: configurations are left, and none that passes is good enough to stop."""
+        """Whether to continue: configurations are left, and none that passes is good enough to stop."""
         return bool(self.waves) and not any(settles(of) for of in self.passing)
 
     def take_wave(self) -> list[Placement]:
@@ -131,7 +131,7 @@ def judge_offers(offers: Sequence[Offer], context: JudgeContext) -> list[result.
 
 
 def judge_models(hardware: Hardware, contexts: Sequence[JudgeContext]) -> list[result.ConfiguredHardware | tuple[Reason, ...]]:
-    """The verdict on one piece of hardware for each model, as `judge_offers` and `judge_own` give it; obstacles where it does not run.
+    """The verdict on one piece of hardware for each model, as `judge_offers` and `judge_own` give it; obstacles if it does not run.
 
     Speeds are predicted for all models together. Every context has a model.
     """
@@ -150,7 +150,7 @@ def judge_models(hardware: Hardware, contexts: Sequence[JudgeContext]) -> list[r
 def judge_own(cards: Hardware, context: JudgeContext) -> result.OwnHardware | None:
     """The verdict on cards of the visitor's own; if they do not run the model, more of them or the smallest larger Mac is tried.
 
-    `None` where the Space runs no model.
+    `None` if the Space runs no model.
     """
     model = context.model
     if model is None:
@@ -163,7 +163,7 @@ def judge_own(cards: Hardware, context: JudgeContext) -> result.OwnHardware | No
 
 
 def find_larger(cards: Hardware, context: JudgeContext) -> result.ConfiguredHardware | None:
-    """The fewest more of the same cards that run the model, or the smallest larger Mac; None where none of them does."""
+    """The fewest more of the same cards that run the model, or the smallest larger Mac; None if none of them does."""
     if cards.processor.kind == "apple":
         macs = (card for card in context.accelerators.values() if card.kind == "apple")
         memory = cards.vram_bytes_per_accelerator or 0

@@ -38,7 +38,7 @@ class MachineGroup:
 def find_machines(
     spec: ModelSpec, workload: Workload, catalog: Catalog, machine: Hardware, published: Mapping[str, str] | None = None
 ) -> MachineGroup | tuple[Reason, ...]:
-    """The fewest machines with these cards that run the model; the obstacles on the most machines where none do.
+    """The fewest machines with these cards that run the model; the obstacles on the most machines if none do.
 
     The price and the rules of the machine's platform do not count. `machine` has a graphics card.
 

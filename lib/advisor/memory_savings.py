@@ -4,9 +4,9 @@ Tried are smaller formats, an 8-bit cache, a shorter context, fewer requests, we
 not settings of the laws:
 
     kernel     the attention scores that a fused kernel would not hold (`lib.memory.attention_scores`); it is not slower
-    offload    some of the weights stay in the host's memory and cross its link at every step: TPOT' = TPOT + bytes / link, TTFT' alike
+    offload    some of the weights stay in the host's memory and cross its link at every step: TPOT' = TPOT + bytes / link, TTFT' likewise
 
-Offloaded are the bytes that are missing, or a quarter of the weights where nothing is missing. All of them are counted at each step, so the
+Offloaded are the bytes that are missing, or a quarter of the weights if nothing is missing. All of them are counted at each step, so the
 price is an upper bound for mixtures of experts and for links that are read while the card computes.
 Source: vLLM `cpu_offload_gb` (docs.vllm.ai, model_executor/offloader, UVA), transformers `device_map="auto"` (accelerate).
 """
@@ -67,7 +67,7 @@ class MemorySaving(Result):
     code: MemorySavingCode
     """A stable code."""
     saved_bytes: int
-    """Bytes that the fullest device saves; negative where the way takes more."""
+    """Bytes that the fullest device saves; negative if the way takes more."""
     per_device_bytes: int
     """Bytes on the fullest device after the change."""
     fits: bool
@@ -109,7 +109,7 @@ def find_memory_savings(config: ServingConfig, catalog: Catalog) -> tuple[Memory
 
 
 class _Speed(NamedTuple):
-    """Seconds per output token and to the first token; None where they are not predicted."""
+    """Seconds per output token and to the first token; None if they are not predicted."""
 
     tpot_s: float | None = None
     ttft_s: float | None = None

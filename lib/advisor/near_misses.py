@@ -110,7 +110,7 @@ def _by_format(offers: Sequence[Offer], context: JudgeContext) -> Iterator[Reaso
 
 
 def _by_offload(pick: Entry | None, offers: Sequence[Offer], context: JudgeContext) -> Iterator[Reason]:
-    """Gains without the stated offload: hardware that is faster and no dearer than the pick, and free hardware within its quota."""
+    """Gains without the stated offload: faster hardware that costs at most as much as the pick, and free hardware within its quota."""
     workload = context.workload
     if context.model is None or workload.pictures.offload == "none":
         return

@@ -68,7 +68,8 @@ def weigh(step: int, precision: str, family: Family) -> Decimal:
 def weigh_speed(reasons: Sequence[Reason]) -> Decimal:
     """The factor of a price for measures of speed that are not comfortable.
 
-    A speed that is not usable counts twice, and a late first token once more for each doubling of its limit: 500 s are worse than 80 s.
+    A speed that is not usable counts twice, and a late first token counts one more for each doubling of its limit: 500 s are worse than 80
+    s.
     """
     return MISSED_WEIGHT ** sum((_count_misses(reason) for reason in reasons), Decimal(0))
 
@@ -102,7 +103,7 @@ def settles(configuration: Configuration) -> bool:
 
 
 def are_apart(hardware: Hardware, replicas: int) -> bool:
-    """Whether so many machines have no common address."""
+    """Whether this number of machines has no common address."""
     return replicas > 1 and not hardware.traits.shares_address
 
 
@@ -134,7 +135,7 @@ def _low_rate(configuration: Configuration) -> float:
 
 
 def total_rate(speed: Speed, replicas: int) -> float:
-    """Measure of "fast" for this work: tokens per second of all requests, else requests per second; bounds where nothing is predicted."""
+    """Measure of "fast" for this work: tokens per second of all requests, else requests per second; bounds if nothing is predicted."""
     predicted = speed.predicted
     if predicted is not None:
         output_tokens_per_s = predicted.output_tokens_per_s

@@ -207,8 +207,8 @@ Decision = Literal["stay", "move", "none"]
 class RightSizing:
     """The current tier under the workload, and the decision.
 
-    `fits` is `None` where the tier is not known or no longer offered; then nothing is said about it. `saving_usd_per_month` is negative
-    where the pick costs more, `None` where one of the two has no price.
+    `fits` is `None` if the tier is not known or no longer offered; then nothing is said about it. `saving_usd_per_month` is negative
+    where the pick costs more, `None` if one of the two has no price.
     """
 
     decision: Decision

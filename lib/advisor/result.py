@@ -36,11 +36,11 @@ class SpeedEnd(Result):
     ttft_s: float
     """Time to first token."""
     inter_token_s: float | None
-    """Time between tokens; null where nothing is decoded."""
+    """Time between tokens; null if nothing is decoded."""
     decode_tokens_per_s: float | None
-    """Output tokens per second of one request; null where nothing is decoded."""
+    """Output tokens per second of one request; null if nothing is decoded."""
     throughput_tokens_per_s: float | None
-    """Output tokens per second of all requests together; null where nothing is decoded."""
+    """Output tokens per second of all requests together; null if nothing is decoded."""
 
 
 def find_end(speed: SpeedEstimate, end: End) -> SpeedEnd:
@@ -93,25 +93,25 @@ class Speed(Result):
     @computed_field
     @property
     def ttft_s(self) -> float | None:
-        """Predicted time to first token (of one pass, of one picture); the whole request where nothing is decoded."""
+        """Predicted time to first token (of one pass, of one picture); the whole request if nothing is decoded."""
         return self._value("ttft_s")
 
     @computed_field
     @property
     def inter_token_s(self) -> float | None:
-        """Predicted time between tokens; null where nothing is decoded."""
+        """Predicted time between tokens; null if nothing is decoded."""
         return self._value("tpot_s")
 
     @computed_field
     @property
     def decode_tokens_per_s(self) -> float | None:
-        """Predicted output tokens per second of one request; null where nothing is decoded."""
+        """Predicted output tokens per second of one request; null if nothing is decoded."""
         return self._value("decode_tokens_per_s")
 
     @computed_field
     @property
     def throughput_tokens_per_s(self) -> float | None:
-        """Predicted output tokens per second of all requests together; null where nothing is decoded."""
+        """Predicted output tokens per second of all requests together; null if nothing is decoded."""
         return self._value("output_tokens_per_s")
 
     @computed_field
@@ -178,13 +178,13 @@ class Cost(Result):
     replicas: Hidden[int] = 1
     """Machines."""
     usd_per_million_output_tokens: Usd | None = None
-    """Price of a million output tokens at full use, at this concurrency; null where the speed is not predicted."""
+    """Price of a million output tokens at full use, at this concurrency; null if the speed is not predicted."""
     usd_per_request: Usd | None = None
-    """The month divided by its requests; without traffic the share of an hour that one takes. Null where the speed is not predicted."""
+    """The month divided by its requests; without traffic the share of an hour that one takes. Null if the speed is not predicted."""
     usd_per_month_unpaused: Usd | None = None
-    """The month if it is not paused outside its hours; null where that makes no difference."""
+    """The month if it is not paused outside its hours; null if that makes no difference."""
     usd_per_month_asleep: Usd | None = None
-    """The month if it falls asleep between requests; null where that does not halve the bill."""
+    """The month if it falls asleep between requests; null if that does not halve the bill."""
     sleep_after_s: int | None = None
     """Seconds without requests until it falls asleep, for `usd_per_month_asleep`."""
     wakes_per_day: Exact | None = None
@@ -244,7 +244,7 @@ class ConfiguredHardware(JudgedHardware):
     engine: Engine | Literal["provider"]
     """Engine; "provider" where the model runs elsewhere."""
     sdk: Sdk | Literal[""]
-    """SDK that the Space needs: gradio or docker; "" where the hardware is not that of a Space."""
+    """SDK that the Space needs: gradio or docker; "" if the hardware is not that of a Space."""
     devices: int
     """Devices that hold a copy of the model."""
     gpu_layers: int = -1
@@ -256,7 +256,7 @@ class ConfiguredHardware(JudgedHardware):
     step: Hidden[int]
     """Compression of the weights below the requested format: 0 none, 1 to eight bits, 2 to four."""
     memory: EntryMemory | None
-    """Memory of the configuration; null where the model runs elsewhere."""
+    """Memory of the configuration; null if the model runs elsewhere."""
     speed: Speed
     """Speed of the configuration."""
     verdict: Verdict
@@ -266,11 +266,11 @@ class ConfiguredHardware(JudgedHardware):
     loading: Loading = "as stored"
     """`as stored`, `quantized on load` (by the engine) or `other checkpoint` (which must exist)."""
     full_length: FullLength | None = None
-    """Memory with every request at full length, of the pick and of own hardware; null of others, and where nothing is cached."""
+    """Memory with every request at full length, of the pick and of own hardware; null of others, and if nothing is cached."""
 
     @property
     def hosted_with(self) -> Engine | None:
-        """The engine on this hardware; `None` where the model runs elsewhere."""
+        """The engine on this hardware; `None` if the model runs elsewhere."""
         return find_engine(self.engine)
 
     @property
@@ -293,7 +293,7 @@ class ConfiguredHardware(JudgedHardware):
     @computed_field
     @property
     def repository(self) -> str | None:
-        """Hub id of the checkpoint to load; "" for the model's own, null where another one is needed and none is known."""
+        """Hub id of the checkpoint to load; "" for the model's own, null if another one is needed and none is known."""
         needed = next((reason for reason in self.reasons if reason.code == "checkpoint"), None)
         return "" if needed is None else str(needed.values["repository"]) or None
 
@@ -370,17 +370,17 @@ class Recommendation(Answer):
     """
 
     model: str
-    """Id of the model; "" where a provider runs it."""
+    """Id of the model; "" if a provider runs it."""
     task: str
     """Task on the Hub that was judged."""
     pick: Entry | None
-    """The first of `ranked`; null where nothing qualifies."""
+    """The first of `ranked`; null if nothing qualifies."""
     ranked: tuple[Entry, ...]
-    """Offers that run the model as asked, best first; of a call with a limit so many."""
+    """Offers that run the model as asked, best first, up to the call's limit."""
     ranked_total: int
     """Number of offers that do."""
     rejected: tuple[Rejection, ...]
-    """Offers that do not; of a call with a limit so many."""
+    """Offers that do not, up to the call's limit."""
     rejected_total: int
     """Number of offers that do not."""
     provider: ProviderOption
@@ -398,4 +398,4 @@ class Recommendation(Answer):
     usual: Hidden[SpeedRequest]
     """The request whose speed is predicted."""
     spec: Hidden[ModelSpec | None] = None
-    """The model; None where none runs here."""
+    """The model; None if none runs here."""

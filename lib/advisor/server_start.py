@@ -18,7 +18,7 @@ def with_share(config: ServingConfig, share: float) -> ServingConfig:
 
 
 def find_least_share(config: ServingConfig) -> float | None:
-    """The least gpu_memory_utilization in hundredths; None where the engine lacks or ignores it, or none up to `LARGEST_SHARE` does.
+    """The least gpu_memory_utilization in hundredths; None if the engine lacks or ignores it, or none up to `LARGEST_SHARE` does.
 
     A larger share never holds less, so it is found by halving.
     """
@@ -35,7 +35,7 @@ def find_least_share(config: ServingConfig) -> float | None:
 
 
 def choose_start(config: ServingConfig, least: float | None) -> ServingConfig | None:
-    """The server with its stated share where that holds the requests, else with the least; None where none up to `LARGEST_SHARE` does."""
+    """The server with its stated share where that holds the requests, else with the least; None if none up to `LARGEST_SHARE` does."""
     stated = config.serving.gpu_memory_utilization
     if least is not None:
         config = with_share(config, least if stated is None else max(least, min(stated, LARGEST_SHARE)))
@@ -45,7 +45,7 @@ def choose_start(config: ServingConfig, least: float | None) -> ServingConfig | 
 
 
 def write_longest_start(config: ServingConfig) -> str:
-    """The flag of the longest max_model_len with which the server starts with its share and one request; "" where none does."""
+    """The flag of the longest max_model_len with which the server starts with its share and one request; "" if none does."""
     command = traits_of(config.engine).command
     if command is None or "max_model_len" not in command.settings:
         return ""

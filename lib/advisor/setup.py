@@ -103,7 +103,7 @@ class ServingConfig:
         return memory.estimate_memory(self.spec, self.memory_request, self.silicon)
 
     def predict(self) -> SpeedEstimate | None:
-        """How fast it is; None where no speed is predicted."""
+        """How fast it is; None if no speed is predicted."""
         return predict_each([(self.spec, self.hardware, self.speed_request)], self.accelerators)[0]
 
 
@@ -217,7 +217,7 @@ class CurrentSetup:
         return memory.estimate_memory(self.spec, request, offer.processor)
 
     def predict(self, offer: Offer, request: MemoryRequest) -> SpeedEstimate | None:
-        """The speed on an offer; `None` where it is not predicted."""
+        """The speed on an offer; `None` if it is not predicted."""
         return None if self.speed is None else self.speed(self.spec, offer, request, self.usage)
 
     def price_month(self, offer: Offer, request: MemoryRequest) -> Decimal:

@@ -3,8 +3,8 @@
 Pure: the state of the Space and the catalog come in; the tier, the request to the Hub and the caveats come out, or a refusal. Names of
 tiers are ids of Spaces and ZeroGPU and their aliases; the sizes of ZeroGPU are one tier, `zero-a10g`.
 
-Billed are Starting and Running, used or not; builds, sleep and pause are not. While a running Space builds its next version the
-old one goes on, and is billed. A stage that is not in the table is passed on as text, and whether it is billed is not known.
+Billed are Starting and Running, used or not; builds, sleep and pause are not. While a running Space builds its next version, the old one
+keeps running and is billed. A stage that is not in the table is passed on as text, and whether it is billed is not known.
 Sources: huggingface_hub 2.4.0 `SpaceStage`, the JavaScript client (SLEEPING); billing: hub-docs spaces-gpus.md of 2026-07-21.
 """
 
@@ -62,7 +62,7 @@ def resolve_tier(catalog: Catalog, name: str) -> SpaceTier:
 
 
 def find_offer(catalog: Catalog, flavor: str | None) -> Offer | None:
-    """The offer of a flavor that the Hub reports, retired ones too; `None` where it is not in the catalog."""
+    """The offer of a flavor that the Hub reports, retired ones too; `None` if it is not in the catalog."""
     if flavor is None:
         return None
     offers = catalog.names.by_id
@@ -192,7 +192,7 @@ def check_hosting(rules: PlatformRules, owner: str, plan: str, hosted: int) -> N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SleepSetting:
-    """The sleep time to send to the Hub; `seconds` is `None` where none is sent."""
+    """The sleep time to send to the Hub; `seconds` is `None` if none is sent."""
 
     seconds: int | None
     caveats: tuple[Caveat, ...] = ()
@@ -252,7 +252,7 @@ def choose_sleep_time(offer: Offer, current: Offer | None, reported_s: int | Non
 
 
 def resolve_sleep_time(offer: Offer | None, reported_s: int | None, rules: PlatformRules) -> int | None:
-    """Seconds until the Space sleeps; -1 never, `None` where it is unknown. `reported_s` is the Hub's answer (`None`: the default)."""
+    """Seconds until the Space sleeps; -1 never, `None` if it is unknown. `reported_s` is the Hub's answer (`None`: the default)."""
     if offer is not None and "sleeps_after_48h" in offer.rules:
         return rules.sleep.cpu_basic_after_s
     if reported_s is not None or offer is None or offer.traits.per_call:
@@ -281,7 +281,7 @@ def _is_paid(offer: Offer | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A stage. `settled`: it does not change by itself; `failed`: an error to look at; `billed`: `None` where it is not known."""
+    """A stage. `settled`: it does not change by itself; `failed`: an error to look at; `billed`: `None` if it is not known."""
 
     name: str
     settled: bool = False

@@ -1,4 +1,4 @@
-"""How fast each configuration is: predicted by `lib.speed`, one call for all of them; bounds of the datasheet where it has no answer.
+"""How fast each configuration is: predicted by `lib.speed`, one call for all of them; bounds of the datasheet if it has no answer.
 
 The shape of a request is as stated, else `lib.workload.prompt_and_output_tokens` of the context. Sound is heard by its length
 (`lib.laws.media_tokens`), by a decoder as 1500 tokens; one pass of an encoder is the prompt alone. Pictures and clips have the shape that
@@ -71,7 +71,7 @@ _LOCK = Lock()
 
 
 def predict_placements(placed: Sequence[tuple[Hardware, Placement, JudgeContext]]) -> list[SpeedEstimate | None]:
-    """The prediction for each placement; `None` where nothing is known of the processor or the pipeline. Remembered between answers.
+    """The prediction for each placement; `None` if nothing is known of the processor or the pipeline. Remembered between answers.
 
     Models may differ; all contexts have one and share the catalog. The question is about the cards that the configuration uses, not all
     that are rented. One pass of an encoder is the prompt alone, also for a model that could decode.

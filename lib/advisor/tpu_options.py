@@ -38,7 +38,7 @@ _NO_ENGINE = frozenset({"no_engine", "dtype_missing", "engine_form", "engine_not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionPrice(Result):
-    """Prices of a slice in one region; null where none was found."""
+    """Prices of a slice in one region; null if none was found."""
 
     region: str
     """Region of Google Cloud."""
@@ -71,7 +71,7 @@ class Rental:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceOption:
-    """A slice and its figures with the model; `entry` is `None` where the model does not run on it, for `rejection`'s reason."""
+    """A slice and its figures with the model; `entry` is `None` if the model does not run on it, for `rejection`'s reason."""
 
     offer: Offer
     entry: Entry | None
@@ -94,13 +94,13 @@ class GenerationOption:
 
     @property
     def chips_needed(self) -> int | None:
-        """Chips of the smallest slice that holds the work; where none does alone, of all the slices that share the requests."""
+        """Chips of the smallest slice that holds the work; if none does alone, of all the slices that share the requests."""
         return None if self.smallest is None else self.smallest.offer.accelerator_count * self.smallest.replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidanceCheck:
-    """The old advice on sizes and the laws' result; `by_laws` is `None` where no slice holds the model."""
+    """The old advice on sizes and the laws' result; `by_laws` is `None` if no slice holds the model."""
 
     generation: str
     advised: int
@@ -111,8 +111,8 @@ class GuidanceCheck:
 class TpuOptions:
     """A model on TPU slices, and the GPU offers with the lowest price per token within the same limit.
 
-    `best_slice` has the lowest price per token of all generations, or the fewest chips where no price was found. GPU offers are ordered by
-    their price per hour where nothing has one per token (encoders, pictures).
+    `best_slice` has the lowest price per token of all generations, or the fewest chips if no price was found. GPU offers are ordered by
+    their price per hour if nothing has one per token (encoders, pictures).
     """
 
     generations: tuple[GenerationOption, ...]
@@ -279,13 +279,13 @@ def list_region_prices(offer: Offer, software: TpuSoftware) -> tuple[RegionPrice
 
 
 def slice_usd_per_hour(offer: Offer, software: TpuSoftware, rental: Rental) -> Decimal | None:
-    """USD per hour of a slice; `None` where the generation is not in the region, or no price on these terms was found."""
+    """USD per hour of a slice; `None` if the generation is not in the region, or no price on these terms was found."""
     here = next((price for price in list_region_prices(offer, software) if price.region == rental.region), None)
     return None if here is None else here.at(rental.commitment)
 
 
 def slice_usd_per_million(entry: Entry, software: TpuSoftware, rental: Rental) -> Decimal | None:
-    """USD per million output tokens of a slice at these terms; `None` as for the hour, or where nothing is predicted."""
+    """USD per million output tokens of a slice at these terms; `None` as for the hour, or if nothing is predicted."""
     hourly = slice_usd_per_hour(entry.offer, software, rental)
     return None if hourly is None else rescale_usd_per_million(entry, hourly)
 

@@ -4,11 +4,11 @@
     machines = max(⌈requests a day / served⌉, ⌈stated requests at the same time / those of one machine⌉)
 
 With a static batch the requests at the same time are those that were stated. A server takes more while its cache holds them and every one
-of them stays quick enough, and fewer where it does not: the load that takes the fewest machines. ZeroGPU is judged by its quota instead.
+of them stays quick enough, and fewer if it does not: the load that takes the fewest machines. ZeroGPU is judged by its quota instead.
 
 ZeroGPU: who may host, and whether the visitors' daily quota carries the traffic. Quota belongs to the visitor and is counted in GPU
 seconds a day (`lib.laws.price`), by the plan of the visitors, or else of the host. Where the visitors of a day are stated, their quota has
-to carry the requests. Where they are not, the answer names how many it takes. Above a ceiling of GPU time a day (`MOST_GPU_S_PER_DAY`)
+to carry the requests. If they are not, the answer names how many it takes. Above a ceiling of GPU time a day (`MOST_GPU_S_PER_DAY`)
 calls would queue, and paid hardware is advised. Every call has a slice of its own. The seconds of a request are predicted; for pipelines
 without a prediction they are the published ones of a common pipeline.
 """
@@ -61,7 +61,7 @@ class Plan:
 
 
 def count_served(context: JudgeContext, speed: Speed, concurrency: int) -> int | None:
-    """Requests a day that one machine serves while it is planned to be filled; `None` where the time of a request is not known."""
+    """Requests a day that one machine serves while it is planned to be filled; `None` if the time of a request is not known."""
     request_s, open_s = speed.likely_request_s, float(context.workload.hours_per_day) * HOUR_S
     return int(float(FULL_UTILISATION) * open_s / request_s * concurrency) if request_s and open_s else None
 
@@ -167,7 +167,7 @@ FELT_PERCENT = 40
 
 
 def describe_reserve(offer: Hardware, speed: Speed, replicas: int, context: JudgeContext) -> Reason | None:
-    """Utilisation of the replicas, and the effect on requests while one of them is away; None where that is not known or not felt."""
+    """Utilisation of the replicas, and the effect on requests while one of them is away; None if that is not known or not felt."""
     served = count_served(context, speed, speed.concurrency or 1)
     if not served or not offer.usd_per_hour or offer.traits.per_call or offer.traits.owned:
         return None

@@ -143,7 +143,7 @@ def find_instead(one: JudgedModel, hardware: Hardware, catalog: Catalog) -> Conf
 
 
 def find_longest_context(one: JudgedModel) -> int | None:
-    """The longest request that the configuration holds, up to the model's own limit; None where nothing limits it.
+    """The longest request that the configuration holds, up to the model's own limit; None if nothing limits it.
 
     As in the verdict, a server holds one such request, other engines as many as come at the same time.
     """

@@ -39,7 +39,7 @@ class BatchOption(Result):
     usd: Usd
     """Price of the whole work, billed by the minute, starts included."""
     command: str
-    """Command that starts it on Jobs, with the script of `/write_files` (purpose job) or as a server; empty where there is neither."""
+    """Command that starts it on Jobs, with the script of `/write_files` (purpose job) or as a server; empty if there is neither."""
     reasons: Reasons
     """Facts about this option."""
 
@@ -73,7 +73,7 @@ class BatchAnswer(Answer):
     deadline_hours: float
     """Hours until it has to be done; 0 sets none."""
     pick: BatchOption | None
-    """The best option; null where nothing does the work by the deadline."""
+    """The best option; null if nothing does the work by the deadline."""
     options: tuple[BatchOption, ...]
     """Every option, the best first."""
     rejected: tuple[BatchRejection, ...]

@@ -63,7 +63,7 @@ class CostAnswer(CostEstimate):
     concurrency: int
     """Requests that each replica serves at the same time."""
     best_load: BestLoad | None
-    """The concurrency that makes a token cheapest; null where none stays within the targets."""
+    """The concurrency that makes a token cheapest; null if none stays within the targets."""
     break_even: tuple[BreakEvenPoint, ...]
     """Traffic at which another way costs the same."""
     per_token: PerToken
@@ -91,7 +91,7 @@ class WayLine(Result):
     runs_as: str
     """Precision and engine in words."""
     usd_per_hour: Usd | None
-    """Price of a replica; null where nothing is rented by the hour."""
+    """Price of a replica; null if nothing is rented by the hour."""
     billed_hours_per_month: Exact | None
     """Billed hours at the stated use, counting each replica."""
     compute_usd_per_month: Usd | None
@@ -99,13 +99,13 @@ class WayLine(Result):
     storage_usd_per_month: Usd
     """Bill of storage."""
     total_usd_per_month: Usd | None
-    """Bill at the stated use; null where this way cannot carry the traffic."""
+    """Bill at the stated use; null if this way cannot carry the traffic."""
     usd_per_request: Usd | None
     """Compute per request at the stated use."""
     full_at: Exact | None
-    """Requests a day that the hardware serves; null where that is not known."""
+    """Requests a day that the hardware serves; null if that is not known."""
     usd: tuple[Usd | None, ...]
-    """Bill at each point of the axis; null where this way cannot carry the traffic."""
+    """Bill at each point of the axis; null if this way cannot carry the traffic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class SavingWay(Result):
     usd_per_month: Usd
     """Bill then."""
     slower: bool | None
-    """Whether requests get slower; null where the speed is not known."""
+    """Whether requests get slower; null if the speed is not known."""
     effect: str
     """Cost in quality and speed."""
     needs: Mapping[str, str | int | float]

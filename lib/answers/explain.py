@@ -21,9 +21,9 @@ class ExplainStep(Result):
     message: str
     """The step."""
     change: str
-    """The flag, setting or line to change; empty where none is."""
+    """The flag, setting or line to change; empty if none is."""
     hardware: str
-    """Id of the hardware to take; empty where no other is needed."""
+    """Id of the hardware to take; empty if no other is needed."""
     usd_per_hour: Usd | None
     """Its price per hour; null without hardware."""
 

@@ -29,11 +29,11 @@ class FilesAnswer(Answer):
     files: Mapping[str, str]
     """Text of each file by its path."""
     command: str | None
-    """The line that starts them; null where the platform starts them by itself."""
+    """The line that starts them; null if the platform starts them by itself."""
     runs_on: str
     """The hardware, as other endpoints take it: `spaces:l4x1`."""
     repository: str | None
-    """Hub id of the checkpoint that they load; null where another one is needed and none is known."""
+    """Hub id of the checkpoint that they load; null if another one is needed and none is known."""
     notes: tuple[str, ...]
     """Further steps and warnings."""
     tested_with: str

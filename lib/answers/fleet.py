@@ -19,13 +19,13 @@ class FleetRow(Result):
     model: str
     """Id of the model; the text of the question, shortened, where the model has none."""
     error_code: str | None = None
-    """A stable code of the refusal; null where there is an answer."""
+    """A stable code of the refusal; null if there is an answer."""
     error: str | None = None
     """The refusal in a sentence."""
     decision: str | None = None
     """stay, move or none, compared with the current hardware; null without current hardware."""
     pick: str | None = None
-    """Id of the recommended hardware; null where nothing qualifies."""
+    """Id of the recommended hardware; null if nothing qualifies."""
     platform: str | None = None
     """Platform that rents it out."""
     precision: str | None = None
@@ -53,9 +53,9 @@ class FleetRow(Result):
     capacity_bytes: int | None = None
     """Bytes of a device that the engine may fill."""
     ttft_s: float | None = None
-    """Predicted time to first token, or of the whole request where nothing is decoded."""
+    """Predicted time to first token, or of the whole request if nothing is decoded."""
     tokens_per_s: float | None = None
-    """Predicted output tokens per second of one request; null where nothing is decoded."""
+    """Predicted output tokens per second of one request; null if nothing is decoded."""
     request_s: float | None = None
     """Predicted time of a request."""
     usd_per_hour: Usd | None = None
@@ -65,11 +65,11 @@ class FleetRow(Result):
     current: str | None = None
     """Id of the current hardware."""
     current_fits: bool | None = None
-    """Whether the current hardware does the work; null where it is no longer offered."""
+    """Whether the current hardware does the work; null if it is no longer offered."""
     current_usd_per_month: Usd | None = None
     """Price of the current hardware under the same workload."""
     saving_usd_per_month: Usd | None = None
-    """Price of the current hardware less that of the pick; 0 where it stays, negative where the pick costs more."""
+    """Price of the current hardware less that of the pick; 0 if it stays, negative if the pick costs more."""
     reasons: Reasons = ()
     """Comparison with the current hardware, then the reasons for the pick; without a pick, the obstacle of the nearest hardware."""
     prices: str

@@ -107,7 +107,7 @@ class OptionEntry(Result):
     commitment: str
     """on_demand, spot, 1_year or 3_years."""
     usd_per_hour: Usd | None
-    """Price per hour on these terms; null where none was found."""
+    """Price per hour on these terms; null if none was found."""
     usd_per_million_output_tokens: Usd | None
     """Price of a million output tokens; null if not predicted."""
     prices: tuple[RegionPrice, ...]
@@ -157,7 +157,7 @@ class GenerationEntry(Result):
     support_message: str
     """The same as a sentence."""
     chips_needed: int | None
-    """Chips that hold the work; null where no slice does."""
+    """Chips that hold the work; null if no slice does."""
     slices: tuple[SliceEntry, ...]
     """Every slice, and whether the model runs on it."""
 
@@ -171,7 +171,7 @@ class GuidanceEntry(Result):
     advised_chips: int
     """Advised chips."""
     chips_by_laws: int | None
-    """Chips by the laws of memory; null where no slice holds the model."""
+    """Chips by the laws of memory; null if no slice holds the model."""
     message: str
     """Both as a sentence."""
 
@@ -257,7 +257,7 @@ class GpuTpuAnswer(Answer):
     verdict: str
     """gpu, tpu or either."""
     score: int
-    """Sum of the weights; positive where the TPU leads."""
+    """Sum of the weights; positive if the TPU leads."""
     by_stage: Mapping[Stage, Side]
     """Side of each stage that was asked about."""
     reasons: tuple[WeighedReasonEntry, ...]

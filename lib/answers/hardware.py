@@ -52,7 +52,7 @@ class ListedHardware(Result):
     status: str
     """`listed`, `deprecated` or `retired`."""
     since: str | None
-    """Start of this status, where known."""
+    """Start of this status, if known."""
     successor: str | None
     """Id of the hardware to ask for instead."""
     rules: Annotated[frozenset[str], PlainSerializer(sorted, return_type=list[str])]

@@ -17,9 +17,9 @@ class RunEnd(Result):
     """Speed of a run: the predicted value, or one end of its range."""
 
     ttft_s: float | None
-    """Time to first token; null where nothing is known."""
+    """Time to first token; null if nothing is known."""
     decode_tokens_per_s: float | None
-    """Output tokens per second; null where nothing is decoded (one token is too few for a speed), or nothing is known."""
+    """Output tokens per second; null if nothing is decoded (one token is too few for a speed), or nothing is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +27,12 @@ class RunFigures(RunEnd):
     """The three figures of a run."""
 
     peak_bytes: int | None
-    """Peak memory: weights, and the larger of the prompt's and the last token's moment; null where nothing is known."""
+    """Peak memory: weights, and the larger of the prompt's and the last token's moment; null if nothing is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRatio(Result):
-    """Errors of a prediction: predicted / measured − 1, so +0.1 is 10 % too high. Null where either figure is missing."""
+    """Errors of a prediction: predicted / measured − 1, so +0.1 is 10 % too high. Null if either figure is missing."""
 
     peak_bytes: float | None
     """Error of the peak memory."""
@@ -66,7 +66,7 @@ class MeasurePrediction(RunFigures, MemoryNeed):
     """The prediction for exactly this run."""
 
     hardware: str | None
-    """Id of the hardware that the speed is predicted for; null where it is not known."""
+    """Id of the hardware that the speed is predicted for; null if it is not known."""
     low: RunEnd
     """Low end of the ranges."""
     high: RunEnd
@@ -110,9 +110,9 @@ class MeasuredFigures(Result):
     ttft_s: float
     """Time to first token."""
     decode_tokens_per_s: float | None
-    """Output tokens per second by the median step; null where nothing is decoded."""
+    """Output tokens per second by the median step; null if nothing is decoded."""
     mean_tokens_per_s: float | None
-    """Output tokens per second over all steps; null where nothing is decoded."""
+    """Output tokens per second over all steps; null if nothing is decoded."""
     weights_s: float
     """Seconds in which the random weights were made."""
 
@@ -178,7 +178,7 @@ class AnswerFigures(Result):
     ttft_s: float
     """Time to first token."""
     decode_tokens_per_s: float | None
-    """Output tokens per second after the first; null where only one token came."""
+    """Output tokens per second after the first; null if only one token came."""
     peak_bytes: int
     """Peak memory."""
     peak_of: Peak
@@ -238,7 +238,7 @@ class HeartbeatFigures(Result):
     achieved_flops_per_s: float
     """Operations of a product over the median."""
     efficiency: float | None
-    """Floor over median; null where the result is not valid."""
+    """Floor over median; null if the result is not valid."""
     valid: bool
     """Whether no time is below the floor."""
 

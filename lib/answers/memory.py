@@ -14,7 +14,7 @@ from lib.result import Result, Usd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitEntry(MemoryFit):
-    """One piece of hardware: whether the configuration fits it, and how far the configuration could be stretched there."""
+    """One piece of hardware: whether the configuration fits it, and the largest context and batch that would."""
 
     hardware: str
     """Id of the hardware."""
@@ -29,7 +29,7 @@ class FitEntry(MemoryFit):
     devices: int
     """Cards or chips that the model is spread over."""
     usd_per_hour: Usd | None
-    """Price per hour; null where there is none."""
+    """Price per hour; null if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class ServerStartEntry(Result):
     cache_flag_tokens: int | None
     """Tokens of the KV cache that the server allocates with `cache_flag`; null without it."""
     shorter_flag: str
-    """Flag of the longest maximum length with which the server starts, where it does not hold the requests; else empty."""
+    """Flag of the longest maximum length with which the server starts, if it does not hold the requests; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +210,7 @@ class SolveAnswer(Answer):
     capacity_bytes: int
     """Bytes that the engine may fill on one device."""
     free_bytes: int
-    """Bytes left on the fullest device; negative where the model does not fit."""
+    """Bytes left on the fullest device; negative if the model does not fit."""
     ttft_s: float | None
     """Time to first token in seconds; null if the requests do not fit or it is not predicted."""
     tokens_per_s: float | None

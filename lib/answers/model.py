@@ -43,7 +43,7 @@ class FigureEntry(Result):
     executed: int
     """The executed figure."""
     closed_form: int | None
-    """The figure of the closed form; null where no form exists."""
+    """The figure of the closed form; null if no form exists."""
     ratio: float | None
     """Closed form divided by executed."""
 

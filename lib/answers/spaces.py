@@ -24,7 +24,7 @@ class TierEntry(Result):
     name: str | None
     """Name of the tier."""
     usd_per_hour: Usd | None
-    """Price of a replica; null where it is not known."""
+    """Price of a replica; null if it is not known."""
     usd_per_month: Usd | None
     """Price of a replica that is always awake."""
     sleep_time_s: int | None
@@ -42,7 +42,7 @@ class Volume(Result):
     mount_path: str
     """Folder in which the app finds it."""
     read_only: bool | None
-    """Whether the app may only read it; null where the Hub does not tell."""
+    """Whether the app may only read it; null if the Hub does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class SpaceStatus(Answer):
     space: str
     """Id of the Space."""
     sdk: str | None
-    """SDK of the app: gradio, docker or static; null where the Hub does not tell."""
+    """SDK of the app: gradio, docker or static; null if the Hub does not tell."""
     private: bool
     """Whether only its owner sees it."""
     stage: str
@@ -66,13 +66,13 @@ class SpaceStatus(Answer):
     error: str | None
     """Error message of the platform."""
     billed_now: bool | None
-    """Whether it is billed now; null where the stage does not tell."""
+    """Whether it is billed now; null if the stage does not tell."""
     hardware: str | None
     """Id of the current tier; null without hardware."""
     hardware_name: str | None
     """Name of the current tier."""
     usd_per_hour: Usd | None
-    """Price of a replica of the current tier; null where it is not known."""
+    """Price of a replica of the current tier; null if it is not known."""
     usd_per_month: Usd | None
     """Price of a replica of the current tier that is always awake."""
     requested_hardware: str | None
@@ -88,7 +88,7 @@ class SpaceStatus(Answer):
     sleep_message: str
     """The same in a sentence."""
     replicas: int | None
-    """Replicas that run; null where the Hub does not tell."""
+    """Replicas that run; null if the Hub does not tell."""
     requested_replicas: int | None
     """Replicas that were asked for."""
     total_usd_per_hour: Usd | None
@@ -170,9 +170,9 @@ class ActionPreview(Answer):
     after: TierEntry
     """The tier after."""
     confirm_usd_per_hour: Usd | None
-    """Price that `/switch_hardware` takes; null where there is none to confirm."""
+    """Price that `/switch_hardware` takes; null if there is none to confirm."""
     change_usd_per_hour: Usd | None
-    """Change of the price of all replicas; null where a price is not known."""
+    """Change of the price of all replicas; null if a price is not known."""
     change_usd_per_month: Usd | None
     """The same for replicas that are always awake."""
     replicas: int
@@ -196,7 +196,7 @@ class ResourceEntry(Result):
     hardware_name: str | None
     """Name of the hardware."""
     replicas: int | None
-    """Number of replicas; null where the Hub does not tell."""
+    """Number of replicas; null if the Hub does not tell."""
     stage: str
     """Stage as the Hub names it."""
     stage_message: str
@@ -207,7 +207,7 @@ class ResourceEntry(Result):
     idling_message: str
     """The same in a sentence."""
     usd_per_hour: Usd | None
-    """Bill of all replicas now: 0 while nothing is billed, null where it is not known."""
+    """Bill of all replicas now: 0 while nothing is billed, null if it is not known."""
     usd_per_month: Usd | None
     """The same for 720 hours, at most; null for a Job, which ends by itself."""
     usd_per_month_running: Usd | None
@@ -291,7 +291,7 @@ class CurrentTier(Result):
     total_usd_per_month: Usd | None
     """Price of as many machines as the workload takes."""
     fits: bool | None
-    """Whether it runs the workload; null where that cannot be judged."""
+    """Whether it runs the workload; null if that cannot be judged."""
     reason: str
     """Why."""
     entry: Entry | None
@@ -313,7 +313,7 @@ class RightSizeAnswer(Answer):
     current: CurrentTier
     """The current tier."""
     pick: Entry | None
-    """The best tier; null where nothing qualifies."""
+    """The best tier; null if nothing qualifies."""
     saving_usd_per_month: Usd | None
     """Saving of the pick at the workload's hours; negative is an extra cost, null not known."""
     reasons: Reasons

@@ -14,17 +14,17 @@ class SpeedFigures(Result):
     """The values of a prediction, or one end of their ranges."""
 
     ttft_s: float
-    """Time to first token in seconds; the whole request where nothing is decoded."""
+    """Time to first token in seconds; the whole request if nothing is decoded."""
     inter_token_s: float | None
-    """Time per output token in seconds; null where nothing is decoded."""
+    """Time per output token in seconds; null if nothing is decoded."""
     decode_tokens_per_s: float | None
-    """Tokens per second of one request; null where nothing is decoded."""
+    """Tokens per second of one request; null if nothing is decoded."""
     throughput_tokens_per_s: float | None
-    """Tokens per second of all requests together; null where the model handles no tokens."""
+    """Tokens per second of all requests together; null if the model handles no tokens."""
     request_s: float
     """Seconds of a request with all its tokens."""
     items_per_s: float | None
-    """Items of `unit` per second; null where tokens are the unit."""
+    """Items of `unit` per second; null if tokens are the unit."""
     real_time_factor: float | None
     """Seconds of sound that all requests hear per second; null without sound."""
 
@@ -46,7 +46,7 @@ class SpeedAnswer(SpeedFigures, Answer):
     per_device_bytes: int
     """Memory of the fullest device with all requests at full length."""
     fits: bool | None
-    """Whether that fits; null where the memory of the hardware is not known."""
+    """Whether that fits; null if the memory of the hardware is not known."""
     unit: str
     """The unit that `items_per_s` counts: sequences, windows of half a minute of sound, pictures, or tokens."""
     bound: str

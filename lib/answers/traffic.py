@@ -21,15 +21,15 @@ class TierNeedEntry(Result):
     name: str
     """Name for people."""
     replicas: int | None
-    """Replicas; null where too many would be needed."""
+    """Replicas; null if too many would be needed."""
     usd_per_hour: Usd | None
-    """Price per hour of all replicas; null where there is none."""
+    """Price per hour of all replicas; null if there is none."""
     ttft_p99_s: float | None
     """99th percentile of the time to first token, in seconds."""
     tpot_p99_s: float | None
     """99th percentile of the time per output token, in seconds."""
     usd_per_million_tokens: Usd | None
-    """Price of a million output tokens; null where there is none."""
+    """Price of a million output tokens; null if there is none."""
     steady: bool
     """Whether the price is that of a steady part of the run."""
 
@@ -43,7 +43,7 @@ class CapacityNeedEntry(Result):
     max_tpot_s: float
     """Target of the time per output token in seconds; 0 sets none."""
     replicas: int | None
-    """Replicas of the stated hardware; null where too many would be needed."""
+    """Replicas of the stated hardware; null if too many would be needed."""
     tiers: tuple[TierNeedEntry, ...]
     """Each tier of the platform, the cheapest first."""
     left_out: tuple[str, ...]
@@ -105,7 +105,7 @@ class LoadsAnswer(Answer):
     engine: str
     """Inference engine."""
     usd_per_hour: Usd | None
-    """Price per hour; null where there is none."""
+    """Price per hour; null if there is none."""
     most_requests_per_s: float
     """Requests per second that all replicas serve at most, by the laws."""
     lone_request_s: float

@@ -128,7 +128,7 @@ class TrainingAnswer(Answer):
     """GRPO with vllm-server: the command that starts vLLM by hand; the script starts it by itself. Null otherwise and without a Hub id."""
     command: str | None
     """Command that starts the script on the first of `options` that trains it: a Job where Jobs rents that hardware, else a line for the
-    machine itself. Null where nothing fits, without a Hub id, and where no script is written: for KTO, supervised training of a text
+    machine itself. Null if nothing fits, without a Hub id, and if no script is written: for KTO, supervised training of a text
     encoder, several machines, and some settings of picture models."""
     script: str | None
     """Script that the command runs; null with it."""

@@ -36,13 +36,13 @@ class RunningModel(Result):
     cpu_moe_layers: int
     """llama.cpp's `--n-cpu-moe`: layers, from the first, whose routed experts are in the host's memory; 0: none."""
     repository: str | None
-    """"" for the model's own checkpoint; null where another one is needed (the Hub is not asked for it here)."""
+    """"" for the model's own checkpoint; null if another one is needed (the Hub is not asked for it here)."""
     memory: EntryMemory
     """Memory of the configuration."""
     speed: Speed
     """Speed of the configuration."""
     longest_context: int | None
-    """Tokens of the longest request that fits, up to the model's limit; null where nothing limits it."""
+    """Tokens of the longest request that fits, up to the model's limit; null if nothing limits it."""
     verdict: Verdict
     """`comfortable`, `usable`, `tight` or `slow`, as in `/recommend`."""
     reasons: Reasons
@@ -58,7 +58,7 @@ class MissedModel(Result):
     parameters_total: int
     """Parameters."""
     misses_bytes: int
-    """Bytes that are missing on the fullest device; 0 where speed is missing."""
+    """Bytes that are missing on the fullest device; 0 if speed is missing."""
     would: str | None
     """Hardware of the same kind or platform that runs it: the fewest more cards, a larger Mac, the cheapest tier; null if none does."""
     reasons: Reasons

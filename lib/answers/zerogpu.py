@@ -23,7 +23,7 @@ class QuotaLeft(Result):
     resets_at: str | None
     """When it resets (ISO 8601, UTC); null while nothing of it was used."""
     overquota_used_s: float | None
-    """Seconds that were paid for beyond the quota; null where the Hub does not say."""
+    """Seconds that were paid for beyond the quota; null if the Hub does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,23 +35,23 @@ class ZeroGpuQuotaAnswer(Answer):
     size: str
     """Size of the GPU: large or xlarge."""
     declared_s: int
-    """Seconds to declare: the time of a call and 40 %, or the platform's default where no time is stated."""
+    """Seconds to declare: the time of a call and 40 %, or the platform's default if no time is stated."""
     declaration: str
     """The decorator to write above the function."""
     reserved_s: int
     """Seconds of quota that the call reserves, which are compared with the rest of the quota."""
     charged_s: Exact
-    """Seconds of quota that the call takes when it ends; the reservation where no time is stated."""
+    """Seconds of quota that the call takes when it ends; the reservation if no time is stated."""
     daily_quota_s: int
     """Seconds of quota a day of this plan; the Hub's own figure where a token asked it."""
     calls_a_day: int
     """Calls that the daily quota carries: each has to find its reservation left. At most the reported runs."""
     runs_a_day_reported: int | None
-    """Runs a day by users' reports; null where none are reported. The platform publishes no number."""
+    """Runs a day by users' reports; null if none are reported. The platform publishes no number."""
     longest_call_s: int | None
     """Longest duration that one call may declare by plan; null: the platform publishes none."""
     longest_declared_s: int
-    """Longest duration that fits into the rest of the quota, or into the whole daily quota where that is not known."""
+    """Longest duration that fits into the rest of the quota, or into the whole daily quota if that is not known."""
     left: QuotaLeft | None
     """The rest of the quota; null without a token."""
     verdict: Verdict

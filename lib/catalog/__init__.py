@@ -124,7 +124,7 @@ class Catalog:
         return find_cards(self.names, text)
 
     def plug_cards(self, own_hardware: object, host_memory: HostMemory | None) -> Hardware | None:
-        """The visitor's own cards in a machine with this memory; None where the text names none.
+        """The visitor's own cards in a machine with this memory; None if the text names none.
 
         Raises:
             UnknownHardware: the text means nothing that people own.

@@ -99,7 +99,7 @@ class TpuTerms(Row):
     usd_per_chip_hour_spot: Table[Price]
     """By region; it changes, and the capacity can be taken back at any time."""
     commitments: tuple[Commitment, ...]
-    """In the regions with the lowest list price; empty where no price was found."""
+    """In the regions with the lowest list price; empty if no price was found."""
 
 
 class TestedModel(Row):
@@ -108,7 +108,7 @@ class TestedModel(Row):
     model: Text
     """Hub id; an ending such as /text-only names the part that was tested."""
     architecture: str
-    """Class that its config.json names; empty where no config.json was read."""
+    """Class that its config.json names; empty if no config.json was read."""
     accelerator: Text
     kind: Literal["text", "multimodal", "embedding"]
     unit_test: Check
@@ -171,7 +171,7 @@ class OptimumTpu(ReadFact):
 
 
 class SpeedClaim(ReadFact):
-    """A vendor's claim: so many times as fast, from `faster_low` to `faster_high`."""
+    """A vendor's claim: `faster_low` to `faster_high` times as fast."""
 
     faster_low: Exact
     faster_high: Exact
@@ -233,7 +233,7 @@ class TpuSoftware(Row):
         return "implemented" if listed else "untested"
 
     def terms(self, generation: str) -> TpuTerms | None:
-        """The terms of a generation; `None` where none were read."""
+        """The terms of a generation; `None` if none were read."""
         return next((row for row in self.generations if row.id == generation), None)
 
 

@@ -43,7 +43,7 @@ class Generation(Row):
 
 
 class AssumedHost(Row):
-    """The host that is counted with where none is stated."""
+    """The host that is counted with if none is stated."""
 
     gigabytes: int
     kind: Text
@@ -82,7 +82,7 @@ def _file() -> _File:
 
 
 def assume_host() -> HostMemory:
-    """The host that is counted with where none is stated.
+    """The host that is counted with if none is stated.
 
     >>> assume_host().name, assume_host().bandwidth / 1e9
     ('DDR5-5600, 2 channels', 89.6)

@@ -182,13 +182,13 @@ def _retire_offer(offer: Offer, live: LiveList) -> tuple[Offer, str]:
 
 
 def _unit_price(usd_per_hour: UsdPerHour, cards: int, vcpu: int | None) -> Decimal | None:
-    """USD per hour of one card, or of one virtual processor where there is no card."""
+    """USD per hour of one card, or of one virtual processor if there is no card."""
     units = cards or vcpu
     return usd_per_hour / units if units else None
 
 
 def _is_plausible(flavor: LiveFlavor, card: Accelerator | None, catalog: Catalog) -> bool:
-    """Whether a new flavor's price is near those of the same card (or of processors) in the catalog; False where there are none."""
+    """Whether a new flavor's price is near those of the same card (or of processors) in the catalog; False if there are none."""
     price = _unit_price(flavor.usd_per_hour, flavor.accelerator_count, flavor.vcpu)
     known = [
         each

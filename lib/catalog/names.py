@@ -81,7 +81,7 @@ class Names:
     def _elsewhere(self, text: str, platform: str) -> str:
         """The announcement of this hardware without a price, its offers on other platforms, and the cheapest here with its memory.
 
-        Begins with a space; empty where nothing is known.
+        Begins with a space; empty if nothing is known.
         """
         names = {text.casefold(), "-".join(text.casefold().split())}
         here = self.by_platform[platform]

@@ -81,7 +81,7 @@ class TpuGeneration(Row):
     counts: Literal["chips", "cores"]
     """The unit that the number in the name of a type counts: chips (v5e, v6e) or cores (v5p, TPU7x)."""
     runtime_version: Text | None
-    """`None` where none is documented."""
+    """`None` if none is documented."""
     zones: tuple[Text, ...]
     """Zones of Google Cloud."""
     usd_per_chip_hour: Table[Price]
@@ -98,7 +98,7 @@ class TpuSlice(Row):
     hosts: Size
     """Number of machines."""
     machine_type: Text | None
-    """Google Cloud's name of one machine; `None` where none is documented."""
+    """Google Cloud's name of one machine; `None` if none is documented."""
 
 
 class Hardware(Row):
@@ -129,13 +129,13 @@ class Hardware(Row):
     status: Status
     """Whether anyone can ask for it."""
     since: DayOrMonth | None
-    """From when the status holds, where known."""
+    """From when the status holds, if known."""
     rules: frozenset[Rule]
     """The platform's rules that apply to a renter of this offer."""
     tpu: TpuSlice | None
     """Only of Cloud TPU."""
     host: HostMemory | None = None
-    """The memory of the machine that own cards are plugged into, where it is stated."""
+    """The memory of the machine that own cards are plugged into, if it is stated."""
 
     @property
     def traits(self) -> PlatformTraits:
@@ -217,7 +217,7 @@ def own_hardware(silicon: Accelerator, count: int = 1, host: HostMemory | None =
 
 
 def plug_in(hardware: Hardware, host: HostMemory | None) -> Hardware:
-    """Own cards in a machine with this memory; unchanged where none is stated.
+    """Own cards in a machine with this memory; unchanged if none is stated.
 
     Raises:
         BadArgument: rented hardware, whose host is known, or a machine whose processor and GPU share one memory.

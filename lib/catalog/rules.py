@@ -38,7 +38,7 @@ class ZeroGpuSize(Row):
     quota_multiplier: Count
     """Seconds of quota per declared second, before the duration factor."""
     duration_factor: Exact
-    """By how much declared seconds are stretched on today's card."""
+    """Factor on declared seconds on today's card."""
     default: bool
     """The size of a function that names none."""
 
@@ -56,7 +56,7 @@ class ZeroGpuSilicon(Row):
     accelerator: Text
     """Id of the card."""
     since: DayOrMonth | None
-    """The first day; `None` where it is not known."""
+    """The first day; `None` if it is not known."""
     until: DayOrMonth | None
     """`None` for today's."""
 

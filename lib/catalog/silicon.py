@@ -32,7 +32,7 @@ class Link(Row):
     kind: Text
     """Such as `NVLink 4` or `PCIe 4.0 x16`."""
     one_direction: Bandwidth | None
-    """Bytes per second one way, the sum over all links; `None` where the source gives no figure."""
+    """Bytes per second one way, the sum over all links; `None` if the source gives no figure."""
     both_directions: Bandwidth | None = None
     """Sum over all links and both ways, as the vendor of a chip on a torus (TPU) prints it."""
     to_host: Link | None = None
@@ -75,7 +75,7 @@ class Accelerator(Row):
     compute_capability: Annotated[tuple[int, int], BeforeValidator(parse_capability)] | None
     """CUDA's version of the architecture."""
     interconnect: Link | None
-    """The fastest way out; `None` where there is none or no source states it."""
+    """The fastest way out; `None` if there is none or no source states it."""
     sm_count: Size | None
     """Streaming multiprocessors, or the vendor's compute units."""
     l2: ByteCount | None
@@ -122,7 +122,7 @@ class Accelerator(Row):
         return dtype in self.native_dtypes or (dtype == "fp64" and self.compute_capability is not None)
 
     def peak(self, dtype: str) -> FlopPerSecond | None:
-        """Dense rate in this type; `None` where there is no unit, or no published rate."""
+        """Dense rate in this type; `None` if there is no unit, or no published rate."""
         return self.peaks.get(dtype)
 
     def fastest(self, *dtypes: str) -> FlopPerSecond | None:

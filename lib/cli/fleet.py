@@ -51,8 +51,8 @@ def fleet(*, paths: tuple[str, ...], owner: str | None, as_json: bool, **options
 
     A row has the column `model`, and any argument of `recommend` as further columns. `hardware` is the current hardware, `label` a text
     that the answer repeats. OUT has the pick, memory by part, speed, cost, verdict, reasons, and the saving compared with the current
-    hardware. A dataset that does not exist is created, private. A row that cannot be answered has an error instead. A run that was
-    stopped goes on with the same command.
+    hardware. A dataset that does not exist is created, private. A row that cannot be answered has an error instead. The same command
+    continues a stopped run.
     """
     if len(paths) != (1 if owner else 2):
         raise click.UsageError("Name the questions and the file or dataset for the answers: IN OUT, or --owner NAME OUT.")
@@ -150,7 +150,7 @@ def run_fleet(source: str, out: Path, *, owner: str | None = None, **options: An
 
 
 def _list_owner(owner: str, output: Output) -> str:
-    """The file of an account's questions, which is made once: a run that goes on has the same."""
+    """The file of an account's questions. It is made once, so that a continued run has the same."""
     from lib.cli.act import login  # noqa: PLC0415
     from lib.hub.spaces import Spaces  # noqa: PLC0415
     from lib.service.fleet import list_owner_rows  # noqa: PLC0415
@@ -175,7 +175,7 @@ def _answer(
     jobs: int | None = None,
     **options: Any,
 ) -> bool:
-    """Answer the parts where the options say; false where nothing was started."""
+    """Answer the parts where the options say; false if nothing was started."""
     from lib.cli.act import login  # noqa: PLC0415
     from lib.service.fleet_run import WorkerSetup, cores, run_here  # noqa: PLC0415
 

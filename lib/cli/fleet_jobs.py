@@ -53,7 +53,7 @@ class JobOptions:
 def run_on_jobs(
     parts: Sequence[FleetPart], output: Output, options: JobOptions, connect: Callable[[str], Jobs], advance: Callable[[int], object]
 ) -> bool:
-    """Answer parts on Jobs into the output, after showing the price; false where nothing was started or only a schedule was made.
+    """Answer parts on Jobs into the output, after showing the price; false if nothing was started or only a schedule was made.
 
     Raises:
         AgainstRules: the jobs would be ended before they are done, or there are too many rows.

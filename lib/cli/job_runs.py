@@ -53,7 +53,7 @@ def follow_job(job: SubmittedJob, name: str, jobs: Jobs, timeout_s: int) -> list
 
 
 def end_jobs(running: Iterable[tuple[str, SubmittedJob]], jobs: Jobs) -> None:
-    """End jobs that may still run, each with its name; one that cannot be ended is told with its page."""
+    """End jobs that may still run, each with its name; one that cannot be ended is named with its page."""
     for name, job in running:
         try:
             jobs.cancel(job)

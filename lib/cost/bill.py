@@ -110,15 +110,15 @@ class CostEstimate(Answer):
     utilisation: Exact | None
     """Share of the billed time in which requests are served."""
     wakes_per_day: Exact | None
-    """Start-ups per day; null where nothing sleeps."""
+    """Start-ups per day; null if nothing sleeps."""
     payer: Literal["owner", "visitor"]
     """The payer of compute: the owner, or (ZeroGPU) each visitor with quota and credits."""
     capacity: BilledCapacity | None = None
-    """Traffic that the stated replicas serve; null where the time of a request is not known."""
+    """Traffic that the stated replicas serve; null if the time of a request is not known."""
     serving_usd_per_month: Hidden[Usd]
     """The bill with as many replicas as the traffic needs."""
     left_running_usd_per_month: Usd | None = None
-    """The bill if it is not stopped outside its hours; null where that costs nothing more."""
+    """The bill if it is not stopped outside its hours; null if that costs nothing more."""
     zerogpu: ZeroGpuUse | None = None
     """Quota that visitors spend; null on other platforms."""
     parts: tuple[CostPart, ...] = ()

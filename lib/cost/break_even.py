@@ -107,15 +107,15 @@ class BreakEvenPoint(Result):
     above: Way
     """The cheaper way from there on."""
     requests_per_day: Exact | None
-    """Requests a day at which both cost the same; null where `below` always costs less."""
+    """Requests a day at which both cost the same; null if `below` always costs less."""
     tokens_per_month: Exact | None
     """Prompt and output tokens at that traffic."""
     usd_per_month: Usd | None
     """Bill of both at that traffic."""
     within_capacity: bool | None
-    """Whether the hardware serves that traffic at the stated concurrency; null where the time of a request is not known."""
+    """Whether the hardware serves that traffic at the stated concurrency; null if the time of a request is not known."""
     best_concurrency: int | None = None
-    """Concurrency that makes a token cheapest; null where none is known."""
+    """Concurrency that makes a token cheapest; null if none is known."""
     best_utilisation: Exact | None = None
     """Share of the hardware's hours that this traffic takes at `best_concurrency`; above 1 it is too much."""
     message: Sentence
@@ -269,7 +269,7 @@ def _quota_ends(bills: _Bills, zerogpu: Offer, *, sleeps: bool, price: TokenPric
 
 
 def _quota_against_tokens(bills: _Bills, price: TokenPrice, line: tuple[Decimal, Decimal], free: Decimal) -> BreakEvenPoint:
-    """Both are free at first; the one with the dearer request loses in the end, if it was ahead."""
+    """Both are free at first; the one with the more expensive request loses in the end, if it was ahead."""
     each, credit = bills.daily_tokens_usd(price), bills.credit
     law = "n = (quota · USD/s - credits / days) / (USD per call - USD per request)"
     meeting = crossing_of_lines(line, (-credit, each))
@@ -333,7 +333,7 @@ class WayChange:
 
 
 def price_option(option: Option, usage: Usage, rules: PlatformRules) -> Decimal | None:
-    """USD per month; `None` where this way cannot carry that traffic.
+    """USD per month; `None` if this way cannot carry that traffic.
 
     ZeroGPU costs nothing while the visitors' quotas carry the requests. Beyond them one visitor alone pays by GPU seconds, as in
     `lib.cost.break_even`; several do not, and an account that cannot pay does not either: `None`.

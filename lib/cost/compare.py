@@ -31,7 +31,7 @@ class PricedConfiguration(Result):
     name: str
     """The hardware's name."""
     model: str = ""
-    """Id of the model; "" where the rate was measured."""
+    """Id of the model; "" if the rate was measured."""
     hardware: str = ""
     """Platform and id of the hardware, such as `spaces:l4x1`."""
     runs_as: str = ""
@@ -53,9 +53,9 @@ class PricedConfiguration(Result):
     high: float | None = None
     """High end of an estimated rate; null for a measured one."""
     latency_p50_s: Exact | None = None
-    """Median time of a whole request; null where it is not known."""
+    """Median time of a whole request; null if it is not known."""
     latency_p99_s: Exact | None = None
-    """99th percentile of the time of a whole request; null where it is not known."""
+    """99th percentile of the time of a whole request; null if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +105,15 @@ class Comparison(Answer):
     hours_per_month: Exact
     """Hours a month that it runs."""
     effort_usd: Usd
-    """One-off cost of the change; 0 where none is stated."""
+    """One-off cost of the change; 0 if none is stated."""
     horizon_months: int
     """Months over which savings count."""
     saved_usd_per_month: Usd
-    """Saving of the second side; negative where it costs more."""
+    """Saving of the second side; negative if it costs more."""
     worth_usd: Usd
     """The most that the change may cost: the saving over the horizon."""
     payback_months: Exact | None
-    """Months until a stated effort is paid back; null for never, or where no effort is stated."""
+    """Months until a stated effort is paid back; null for never, or if no effort is stated."""
     usd_per_million_output_tokens: BeforeAfter
     """USD per million output tokens at the load."""
     usd_per_request: BeforeAfter
@@ -121,7 +121,7 @@ class Comparison(Answer):
     speed_ratio: Exact
     """Rates of a replica, after / before."""
     latency_ratio: Exact | None
-    """99th percentiles, after / before; null where one is not known."""
+    """99th percentiles, after / before; null if one is not known."""
     verdict: Verdict
     """The step."""
     reasons: Reasons
@@ -133,7 +133,7 @@ class Comparison(Answer):
 def predict_latencies(speed: SpeedEstimate, output_tokens: int, slots: int, requests_per_s: float) -> tuple[Decimal | None, Decimal | None]:
     """Median and 99th percentile: a request takes its own time and the wait for one of the slots.
 
-    Both are `None` where nothing is decoded, and when the slots are all taken all of the time.
+    Both are `None` if nothing is decoded, and when the slots are all taken all of the time.
     """
     if speed.tpot_s is None:
         return None, None

@@ -36,7 +36,8 @@ from lib.speed import SpeedEstimate
 from lib.workload import visitors_plan
 
 LIGHT_TRAFFIC_VISITORS = 10
-"""Visitors who count as light traffic on ZeroGPU: so many may wait for a GPU at the same time, or spend their whole quota. A judgement."""
+"""Visitors who count as light traffic on ZeroGPU: this number may wait for a GPU at the same time, or spend their whole quota. A
+judgement."""
 
 MOST_GPU_S_PER_DAY = 6 * 3600
 """GPU time a day up to which a ZeroGPU Space is advised: a quarter of one GPU of the default size. Calls of one Space that come at random
@@ -71,7 +72,7 @@ ZeroGpuObstacle = Literal["quota", "few_calls", "busy", "crowd"]
 def find_zerogpu_obstacle(
     *, calls: int, requests_per_day: Decimal | int, visitors_per_day: int, most: int, concurrency: int
 ) -> ZeroGpuObstacle | None:
-    """Why ZeroGPU is not advised for this traffic, the first obstacle in the order above; None where it is.
+    """Why ZeroGPU is not advised for this traffic, the first obstacle in the order above; None if it is.
 
     `calls` are those of one visitor a day, `most` comes from `most_requests`.
     """
@@ -99,15 +100,15 @@ class ZeroGpuUse(Result):
     requests_in_quota: int
     """Requests a day that one visitor makes without paying."""
     visitors: int
-    """The fewest visitors who together make the day's requests without paying; 0 where one request exceeds the quota."""
+    """The fewest visitors who together make the day's requests without paying; 0 if one request exceeds the quota."""
     most_requests: Hidden[int]
     """Requests a day that a Space on ZeroGPU is advised for."""
     time_known: Hidden[bool]
     """Whether `seconds` is stated or predicted; otherwise it is the duration that a call reserves by default."""
     usd_per_request_beyond: Usd | None
-    """Price of each further request of a visitor; null where the account cannot pay."""
+    """Price of each further request of a visitor; null if the account cannot pay."""
     usd_per_month_alone: Usd | None
-    """Price of the month for one visitor who makes all requests; null where the account cannot pay."""
+    """Price of the month for one visitor who makes all requests; null if the account cannot pay."""
 
     def find_obstacle(self, usage: Usage) -> ZeroGpuObstacle | None:
         """Why ZeroGPU is not advised for this use. Without a time of a request only a quota below one call is an obstacle."""
@@ -200,7 +201,7 @@ class Usage(Request):
     startup_s: Decimal | None = None
     """Start-up at each wake; by default a cold start with `file_bytes` (`lib.laws.start_up`)."""
     file_bytes: int = 0
-    """Bytes that a start fetches and loads; 0 where no model is named."""
+    """Bytes that a start fetches and loads; 0 if no model is named."""
     seconds_on_gpu: Decimal | None = None
     """Time of a ZeroGPU call; by default `request_s`, else the platform's default duration."""
     extra_replica_hours_per_month: Decimal = Decimal(0)
@@ -248,7 +249,7 @@ ADVISED_SLEEP_S = 900
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningHours:
-    """Hours a day of one replica. `wakes_per_day` is `None` where nothing sleeps; `slept` tells whether the law of sleep was used."""
+    """Hours a day of one replica. `wakes_per_day` is `None` if nothing sleeps; `slept` tells whether the law of sleep was used."""
 
     per_day: Decimal
     wakes_per_day: Decimal | None = None

@@ -220,7 +220,7 @@ def traits_of(engine: str) -> EngineTraits:
 
 
 def find_engine(name: str) -> Engine | None:
-    """The engine of this name; None where there is none."""
+    """The engine of this name; None if there is none."""
     return _BY_NAME.get(name)
 
 
@@ -230,7 +230,7 @@ def list_engines(work: Work) -> tuple[Engine, ...]:
 
 
 def usual_engine(kind: str, *, own_files: bool = False) -> Engine:
-    """The engine that is counted with where none was chosen: the first row that is advised on this kind of silicon.
+    """The engine that is counted with if none was chosen: the first row that is advised on this kind of silicon.
 
     >>> usual_engine("gpu"), usual_engine("tpu"), usual_engine("gpu", own_files=True)
     ('transformers', 'vllm-tpu', 'llama.cpp')

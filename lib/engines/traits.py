@@ -45,7 +45,7 @@ class Silicon(Protocol):
 
     @property
     def compute_capability(self) -> tuple[int, int] | None:
-        """CUDA's number; None where there is none."""
+        """CUDA's number; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +92,12 @@ class EngineTraits:
     """CUDA's compute capability from which on it runs on a card of NVIDIA."""
     sparse_capabilities: frozenset[int] | None = None
     """First numbers of the compute capabilities on which it is known to run attention that an indexer makes sparse (DeepSeek-V3.2 and -V4,
-    GLM-5); None where it asks nothing of the card. No published run of `transformers` on older cards is known.
+    GLM-5); None if it asks nothing of the card. No published run of `transformers` on older cards is known.
 
     Sources, read 2026-11-24: vllm issues 30644, 31936, 40851, 57144; sglang issue 35420; FlashMLA pull request 98 (Hopper);
     aiconfigurator pull request 383."""
     other_gpus: frozenset[str] | None = None
-    """GPU architectures of other makers than NVIDIA that its documentation names; None where it names every one of the catalog.
+    """GPU architectures of other makers than NVIDIA that its documentation names; None if it names every one of the catalog.
 
     Sources, read 2026-11-25: docs.vllm.ai installation (gfx90a to gfx950, RX 7900 and 9000, Ryzen AI Max; Intel Arc), docs.sglang.io AMD
     and XPU (Instinct; Arc B-series), huggingface.co/docs/optimum AMD (TGI: MI210, MI250, MI300)."""
@@ -118,7 +118,7 @@ class EngineTraits:
     eager: bool = False
     """Launches kernels one by one while the device computes, and takes any number of requests into a batch."""
     max_num_seqs: int = 256
-    """Sequences that it runs at once at most, where it is not eager."""
+    """Sequences that it runs at once at most, if it is not eager."""
     packed_kernels: bool = False
     """Its kernels read packed weights; the others unpack them first and gain no speed from a smaller format."""
     listed_only: bool = False
@@ -148,7 +148,7 @@ class EngineTraits:
     fp8: str = ""
     int8: str = ""
     int4: str = ""
-    """The meaning of these words as a precision: a name of `lib.precision`; empty where it has no such thing."""
+    """The meaning of these words as a precision: a name of `lib.precision`; empty if it has no such thing."""
     cannot_load: frozenset[str] = frozenset()
     """Laws of number formats (`lib.precision`) that it does not load."""
     not_in: frozenset[str] = frozenset()
@@ -158,7 +158,7 @@ class EngineTraits:
     command: ServerCommand | None = None
     """How its server is started, where it has one."""
     package: str = ""
-    """The Python package that brings it (`lib/data/frameworks.json`), where that is not transformers."""
+    """The Python package that brings it (`lib/data/frameworks.json`), if that is not transformers."""
     package_note: str = ""
     """A warning for installing that package."""
     further_settings: frozenset[Setting] = frozenset()
@@ -197,7 +197,7 @@ class EngineTraits:
         return self.claims != "what it needs"
 
     def profiled_tokens(self, memory: int | None) -> int:
-        """Tokens of the run at start on a device of this many bytes; where they are not known, those of the largest, to be safe."""
+        """Tokens of the run at start on a device of this many bytes; if they are not known, those of the largest, to be safe."""
         return next(tokens for gib, tokens in self.batched_tokens if memory is None or memory >= gib * GIB)
 
     @property
@@ -207,7 +207,7 @@ class EngineTraits:
 
     @property
     def stated_share(self) -> float | None:
-        """The share that its commands state where none was chosen; None where its default does not depend on the release."""
+        """The share that its commands state if none was chosen; None if its default does not depend on the release."""
         return self.memory_share if self.claims in {"a share", "a share of the rest"} else None
 
     @property

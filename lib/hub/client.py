@@ -285,7 +285,7 @@ async def gather_results(*work: Coroutine[Any, Any, T]) -> list[T]:
 
 
 async def parse_aside(size: int, parse: Callable[..., T], *arguments: object) -> T:
-    """Parse here when it is quick; a long text is parsed in a thread, so that other visitors' requests go on."""
+    """Parse here when it is quick; a long text is parsed in a thread, so that other visitors' requests are not blocked."""
     return parse(*arguments) if size < _LONG_BYTES else await asyncio.to_thread(parse, *arguments)
 
 

@@ -34,7 +34,7 @@ class DatasetState:
     """A dataset before anything is written."""
 
     revision: str | None
-    """Its newest commit; None where the dataset does not exist."""
+    """Its newest commit; None if the dataset does not exist."""
     private: bool
     """Only its owners may read it; a new one is private."""
     answers: bool

@@ -347,7 +347,7 @@ class Jobs:
             raise _refusal(error, f"writing to the bucket {folder.bucket}") from error
 
     def get(self, folder: BucketFolder, name: str) -> bytes | None:
-        """A file of a folder; None where there is none.
+        """A file of a folder; None if there is none.
 
         Raises:
             HubError: the Hub does not give it, or it is larger than `LARGEST_FILE`.

@@ -306,7 +306,7 @@ def _stated_total(index: Any) -> int | None:
 
 
 async def _together(source: RepositoryReader, index: str) -> WeightsReading | None:
-    """All headers of a sharded copy in one request; None where the Hub does not give them, or of other files than are listed."""
+    """All headers of a sharded copy in one request; None if the Hub does not give them, or of other files than are listed."""
     url, files = source.hub.headers_url(source.listing.id, index), source.listing.files
     try:
         body = (await source.hub.fetch(source.client, url, what=source.listing.id, limit=_MAX_HEADERS_BYTES)).body

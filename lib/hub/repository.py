@@ -7,7 +7,7 @@ HubModel
 └── other_weights  further copies that are not loaded by default (original/, consolidated, fp16, ONNX, other GGUF …)
 
 The description (/api/models/{id}?blobs=true) is checked field by field: a field has the type that the Hub documents, or the answer is
-refused, or the field stays empty where nothing depends on it. A repository may hold its weights several times; by file names alone, the
+refused, or the field stays empty if nothing depends on it. A repository may hold its weights several times; by file names alone, the
 copy that counts is the one that its library loads by default:
 
     transformers   model.safetensors, else model.safetensors.index.json, else pytorch_model.bin (and its index)
@@ -107,7 +107,7 @@ class HubModel(Listing):
 
     @property
     def config_text(self) -> str | None:
-        """The text of config.json, None where the repository has none."""
+        """The text of config.json, None if the repository has none."""
         text = self.documents.get("config.json")
         if text is None and self.kind == "sentence-transformers":  # older ones keep it in 0_Transformer/
             text = next((part.config_text for part in self.components if part.config_text), None)
@@ -132,7 +132,7 @@ class HubModel(Listing):
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of weights that are loaded: those of the tensors, or of the files where no header could be read."""
+        """Bytes of weights that are loaded: those of the tensors, or of the files if no header could be read."""
         return sum(part.weights.total_bytes for part in self.components)
 
     @property

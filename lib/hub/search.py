@@ -79,7 +79,7 @@ _unasked: Cache[str, bool] = Cache(most=16, seconds=300, weight=lambda _: 1)
 
 
 def find_quantized(model_id: str, *, endpoint: str | None = None) -> Mapping[str, str] | None:
-    """The most downloaded quantized checkpoint of a model by format, within 1.5 s; `None` where the Hub could not be asked.
+    """The most downloaded quantized checkpoint of a model by format, within 1.5 s; `None` if the Hub could not be asked.
 
     The Hub relates a checkpoint to its model by the tag `base_model:quantized:ID`. A Hub that fails is asked again after five minutes.
     """
@@ -279,7 +279,7 @@ class _Pricing(_Entry):
 
 
 class _LiveProvider(_Entry):
-    """A provider that serves the model now; `pricing` is `None` where one of the two figures is missing or cannot be a price."""
+    """A provider that serves the model now; `pricing` is `None` if one of the two figures is missing or cannot be a price."""
 
     provider: Annotated[str, Field(min_length=1, max_length=_MAX_NAME), AfterValidator(check_printable)]
     status: Literal["live"]

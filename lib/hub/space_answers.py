@@ -78,7 +78,7 @@ class Space(Runtime):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOwner:
-    """The account of a token. `can_pay` (a payment method exists) is None where the token may not tell; organizations as (name, plan)."""
+    """The account of a token. `can_pay` (a payment method exists) is None if the token may not tell; organizations as (name, plan)."""
 
     name: str
     plan: Plan
@@ -88,9 +88,9 @@ class TokenOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceEndpoint:
-    """An Inference Endpoint: vendor, instance type and size name its hardware. `replicas` is how many it has now, None where not told.
+    """An Inference Endpoint: vendor, instance type and size name its hardware. `replicas` is how many it has now, None if not told.
 
-    `idle_timeout_s`: seconds without requests until it is scaled to zero, None where it never is.
+    `idle_timeout_s`: seconds without requests until it is scaled to zero, None if it never is.
     """
 
     id: str

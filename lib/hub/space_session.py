@@ -105,7 +105,7 @@ class BoundedCall:
 
 
 def _message(body: bytes) -> str:
-    """The `error` of a refusal's JSON body, empty where there is none."""
+    """The `error` of a refusal's JSON body, empty if there is none."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):

@@ -50,7 +50,7 @@ NEVER = -1
 _MAX_SLEEP_S = 366 * 24 * 3600
 _MAX_LISTED = 10_000
 MOST_ROWS = 500
-"""Spaces, Endpoints or Jobs of one owner that are read; `list_…` reads one more where there are more."""
+"""Spaces, Endpoints or Jobs of one owner that are read; `list_…` reads one more if there are more."""
 _BILLABLE_JOBS = ("SCHEDULING", "RUNNING")  # the others are over
 
 
@@ -181,7 +181,7 @@ class Spaces:
         return self._act("pause", space_id, lambda api, at, token: api.pause_space(at, token=token))
 
     def restart(self, space_id: str, *, factory: bool = False) -> Runtime:
-        """Start a Space anew; `factory` builds it from scratch."""
+        """Restart a Space; `factory` builds it from scratch."""
         return self._act("restart", space_id, lambda api, at, token: api.restart_space(at, factory_reboot=factory, token=token))
 
     def _act(self, act: Act, space_id: str, order: Callable[[HfApi, str, str], Any]) -> Runtime:

@@ -11,7 +11,7 @@ other arrays (the tokenizer's) are stepped over. gguf's own reader maps the whol
 Source: github.com/huggingface/safetensors, README (limits: 100 MB of header; huggingface_hub reads 25 MB); ggml, docs/gguf.md; type sizes:
 `gguf.constants.GGML_QUANT_SIZES` (gguf 0.19).
 
-A GGUF model is one file, or several parts (`-00001-of-00003`). Its label is the quantization in its name ("Q4_K_M", "UD-Q4_K_XL") where no
+A GGUF model is one file, or several parts (`-00001-of-00003`). Its label is the quantization in its name ("Q4_K_M", "UD-Q4_K_XL") if no
 other model of the repository has it, else the name of the file. A projector (mmproj) and an importance matrix are not models.
 Without a name llama.cpp's `-hf` takes Q4_K_M, else the first file. Source: llama.cpp's README on `-hf`, checked 2026-11-22.
 """
@@ -174,7 +174,7 @@ _STRING, _ARRAY = 8, 9
 
 
 class NeedMore(Exception):
-    """The header goes on behind the bytes at hand."""
+    """The header is longer than the bytes read so far."""
 
 
 class _Cursor:
@@ -304,7 +304,7 @@ _COMPARED = 200
 
 
 class GgufFile(NamedTuple):
-    """One model: its label, its file with all parts, and their bytes (None where the Hub does not tell)."""
+    """One model: its label, its file with all parts, and their bytes (None if the Hub does not tell)."""
 
     label: str
     files: tuple[str, ...]
@@ -346,7 +346,7 @@ def _type_of(name: str) -> str:
 
 
 def choose_gguf(files: Mapping[str, int | None], label: str = "") -> tuple[str, ...]:
-    """The files of the model that a label or a file's name means, all parts; "" is llama.cpp's own choice, empty where there is none.
+    """The files of the model that a label or a file's name means, all parts; "" is llama.cpp's own choice, empty if there is none.
 
     Raises:
         UnknownModel: the repository has no such file, or several are meant.
@@ -384,7 +384,7 @@ def _loose_names(one: GgufFile) -> set[str]:
 
 
 def _words(models: Sequence[GgufFile]) -> str:
-    """Labels with sizes, some of them where there are many."""
+    """Labels with sizes, some of them if there are many."""
     listed = [one.label if one.total_bytes is None else f"{one.label} ({one.total_bytes / 1e9:.1f} GB)" for one in models[:_MOST_LISTED]]
     more = len(models) - len(listed)
     return ", ".join(listed) + (f" and {more} more" if more > 0 else "")

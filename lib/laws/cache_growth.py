@@ -38,7 +38,7 @@ class SeenTensor(NamedTuple):
     at_longest: int
     """Its elements then."""
     block: int
-    """The m for which the longest run has ⌊T/m⌋ entries along the axis that moves; 0 where no m fits."""
+    """The m for which the longest run has ⌊T/m⌋ entries along the axis that moves; 0 if no m fits."""
     spans: tuple[int, ...]
     """Block lengths of other tensors of the layer."""
 

@@ -151,7 +151,7 @@ def linear_flop(*, parameters: Quantity, tokens: Quantity, head_parameters: Quan
     """FLOP of the matrices, 2 · (P · n - H · (n - B)): a multiplication and an addition per parameter and token (Kaplan et al. 2020, §2.1).
 
         P  parameters a token uses      n  tokens      H  parameters of the output projection that only the last of each sequence passes
-        B  sequences; while generating engines want the logits of the last position alone, H is 0 where all positions are wanted
+        B  sequences; while generating engines want the logits of the last position alone, H is 0 if all positions are wanted
 
     >>> [float(linear_flop(parameters=8e9, tokens=1000, head_parameters=head)) / 1e12 for head in (0.0, 0.5e9)]
     [16.0, 15.001]
@@ -188,7 +188,7 @@ def achieved_bandwidth(*, by_class: Array, logit: Quantity, class_logit: Array) 
     """Bytes per second that are reached, shape (n,): β = max_g β_g · σ(z + z_g).
 
         β_g  the highest datasheet bandwidth of class g among the cards that this card equals or exceeds in both ceilings (the card
-             itself for its own class; 0 where there is none); `by_class` is of shape (n, classes), `class_logit` of (classes,)
+             itself for its own class; 0 if there is none); `by_class` is of shape (n, classes), `class_logit` of (classes,)
         z    logit of the share reached, by engine and weight format      z_g  by card class      σ  `fraction`
 
     The maximum over classes says that a card whose two ceilings are both higher is never credited with less than the lower card: a faster
@@ -221,7 +221,7 @@ def achieved_compute(*, by_class: Array, logit: Quantity, class_logit: Array, ro
 def narrow_matrices(*, columns: Quantity, half_columns: Quantity) -> Array:
     """Factor on the time of matrix products whose matrices are narrow: 1 + m_h / m.
 
-        m  columns of a layer's matrices on one device, all together; of one expert where there are experts      m_h  at which half is lost
+        m  columns of a layer's matrices on one device, all together; of one expert if there are experts      m_h  at which half is lost
 
     Tensor parallelism and experts cut matrices into pieces that fill fewer of the units of a card.
 
@@ -343,7 +343,7 @@ def pipeline_share(*, chunks: Quantity, stages: Quantity) -> Quantity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """Seconds that moving the bytes and that the arithmetic take at least; `compute_s` is None where no peak is known."""
+    """Seconds that moving the bytes and that the arithmetic take at least; `compute_s` is None if no peak is known."""
 
     memory_s: float
     compute_s: float | None

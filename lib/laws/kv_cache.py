@@ -104,7 +104,7 @@ def cache_bytes_by_kind(
         batch: B, sequences in flight.
         element_bytes: bytes of one element of the cache dtype, with its share of scales if it is quantized (q8_0: 34/32).
         encoder_tokens: E, length of the encoder's input.
-        state_bytes: bytes of one element of the compute dtype, where it differs from the cache's.
+        state_bytes: bytes of one element of the compute dtype, if it differs from the cache's.
     """
     parts: dict[str, float] = {}
     for term in terms or ():

@@ -236,7 +236,7 @@ def block_cache(question: CacheQuestion, *, block: int, even: bool) -> EngineCac
 
     Limits: latent attention is one row of r_kv + d_rope. Recurrent states, an indexer's keys, compressed and cross attention are counted as
     transformers holds them. SGLang splits its pool between full and sliding layers by a fixed ratio, so that one of them may fill first.
-    TGI pages by 16 tokens where there is no FlashInfer (compute capability below 8.0), which adds at most 15 tokens a sequence.
+    TGI pages by 16 tokens if there is no FlashInfer (compute capability below 8.0), which adds at most 15 tokens a sequence.
     Sources: sglang docs/advanced_features/server_arguments.md (page_size 1); TensorRT-LLM `tensorrt_llm/llmapi/llm_args.py`
     (`tokens_per_block` 32); text-generation-inference `server/text_generation_server/models/globals.py` (`BLOCK_SIZE`) and
     `flash_causal_lm.py` (`init_kv_cache`), db931fc; read 2026-11-22.
@@ -373,7 +373,7 @@ def tpu_cache(question: CacheQuestion) -> EngineCache:
 
     A head of 80 or 96 thus takes the room of 128, and a model with one or two heads of 64 as much as one with 128.
 
-    Limits: one chip; tensor parallelism splits the heads first, and repeats them where there are fewer than chips. The page follows the
+    Limits: one chip; tensor parallelism splits the heads first, and repeats them if there are fewer than chips. The page follows the
     server's maximum length, here taken to be T. Pages of mixed kinds are unified further; recurrent states, cross and compressed
     attention are counted as transformers holds them.
     Source: tpu-inference b8692ff (2026-08-22), `kernels/ragged_paged_attention/v3/kernel.py`, `kernel_hd64.py`, `kernels/mla/v2/kernel.py`,

@@ -241,7 +241,7 @@ SAMPLES_PER_S = 16_000
 HOP_SAMPLES = 160
 FRAMES_PER_POSITION = 2
 DEFAULT_S = 30.0
-"""Seconds of sound where none are stated: a window of Whisper's."""
+"""Seconds of sound if none are stated: a window of Whisper's."""
 
 
 class SoundCount(NamedTuple):
@@ -262,12 +262,12 @@ class SoundRules(NamedTuple):
 
     @property
     def window_s(self) -> float:
-        """Seconds of a window; 0 where there are none."""
+        """Seconds of a window; 0 if there are none."""
         return self.positions * FRAMES_PER_POSITION * HOP_SAMPLES / SAMPLES_PER_S
 
     @property
     def features(self) -> int:
-        """Elements of a window's mel spectrogram; 0 where samples go in."""
+        """Elements of a window's mel spectrogram; 0 if samples go in."""
         return self.mel_bins * self.positions * FRAMES_PER_POSITION
 
 

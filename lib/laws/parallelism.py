@@ -43,8 +43,8 @@ A model whose output is its table keeps it twice: on the host to look words up, 
 are dealt out whole, which adds memory and not speed. For prompts of 32 tokens and more the GPU computes the host's layers too, with weights
 that are copied to it for each micro-batch, where that is faster.
 
-Limits: layers count as alike; which ones lie on the GPU changes the cache by a layer where some slide. Experts on the host alone
-(`--n-cpu-moe`) are in `lib.laws.expert_split`; other placements by tensor are not modelled.
+Limits: layers count as equal; if some have a sliding window, the choice of layers on the GPU changes the cache by a layer. Experts on the
+host alone (`--n-cpu-moe`) are in `lib.laws.expert_split`; other placements by tensor are not modelled.
 Sources: i_gpu_start = max(L + 1 − N, 0) and the input on the CPU: llama.cpp `src/llama-model.cpp` (load_tensors) as readers quote it;
 the GPU's buffer is as large with one layer there as with all: github.com/ggml-org/llama.cpp/issues/27953 (2026-09-01); the host's buffer:
 368.05 MiB printed for h 7168, u 4096, C 16 384 (a log of ik_llama.cpp with DeepSeek-R1-0528, 2025-07-27), this law 368.00; read 2026-11-22.
@@ -68,8 +68,8 @@ def tensor_parallel_degree(*, heads: int, kv_heads: int, devices: int, mlp_width
     """The most of `devices` over which vLLM splits every layer; sizes that are not known are 0 and are not checked.
 
     Args:
-        heads: H, attention heads; 0 where they are not known.
-        kv_heads: H_kv; 0 where they are not known.
+        heads: H, attention heads; 0 if they are not known.
+        kv_heads: H_kv; 0 if they are not known.
         devices: how many there are.
         mlp_widths: f of the dense layers and of one routed expert.
         vocabulary: V, words.

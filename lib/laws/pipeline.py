@@ -115,7 +115,7 @@ cards), 55.4-56.7 of 63 (5.0, 2 hosts); bandwidthTest and nvbandwidth outputs of
 6.3 GB/s."""
 HOST_COPY = {"model": 4.8e9, "sequential": 13.4e9, "group": 22.9e9}
 """Bytes per second at which the host copies weights, apart from the bus. A model that is taken off the card is written back to memory that
-has to be allocated anew. From 67.7 GB in 15.1 s (FLUX.1-dev, model), 666 GB in 61.8 s (sequential) and in 41.1 s (group): the table of
+has to be allocated again. From 67.7 GB in 15.1 s (FLUX.1-dev, model), 666 GB in 61.8 s (sequential) and in 41.1 s (group): the table of
 github.com/huggingface/diffusers pull request 11682 (2025-06-09), one row each, card and steps inferred (H100, 28); with model offload also
 25 GB in 6.5 s on an RTX 4090 (diffusers documentation, 2025). Checked 2026-11-25."""
 HOST_PROCESS_BYTES = 1_838_000_000

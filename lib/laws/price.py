@@ -17,7 +17,7 @@ The quota is the visitor's, not the owner's: the owner of the Space pays nothing
 visitors pay from prepaid credits, others wait for the next day.
 
 Runs are counted besides: `runs-exceeded` is an answer of the scheduler in the package; how many an account has is not documented, so
-the number that users report is taken where there is one (free: 8).
+the number that users report is taken if there is one (free: 8).
 
 Rounding: a call asks for its declared seconds before it runs, and starts only if they are left. The package drops fractions of a declared
 second and rounds declared seconds · f to the nearest whole second (a half to the even one); nothing is rounded up
@@ -250,7 +250,7 @@ def calls_per_day(
 
 
 def visitors_needed(*, calls: Decimal | int, calls_per_visitor: int) -> int:
-    """The fewest visitors whose quotas carry the calls of a day; 0 where not even one call fits a visitor's quota.
+    """The fewest visitors whose quotas carry the calls of a day; 0 if not even one call fits a visitor's quota.
 
     >>> visitors_needed(calls=100, calls_per_visitor=3)
     34

@@ -60,8 +60,8 @@ ROLLOUT = Law(
 def rollout_seconds(*, answers: float, mean_tokens: float, longest_tokens: float, tokens_per_s: float, lone_tpot_s: float) -> float:
     """Seconds until the last of the answers is complete.
 
-    `tokens_per_s` is the rate of all answers that run at once. The longest answer goes on alone after the mean ones, at `lone_tpot_s` a
-    token: a wait that more cards do not shorten.
+    `tokens_per_s` is the rate of all answers that run at once. After the mean answers the longest one runs alone, at `lone_tpot_s` a token;
+    more cards do not shorten that.
 
     >>> rollout_seconds(answers=64, mean_tokens=512, longest_tokens=512, tokens_per_s=4096, lone_tpot_s=0.01)
     8.0

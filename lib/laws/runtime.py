@@ -170,7 +170,7 @@ def vllm_share(version: tuple[int, int]) -> ShareRule:
 class MemoryReservation(NamedTuple):
     """Bytes on one device apart from the cache, by owner; `graphs` are a part of `runtime`. `share` is None for the default.
 
-    `cache` are the stated bytes of the cache; None where the engine computes them.
+    `cache` are the stated bytes of the cache; None if the engine computes them.
     """
 
     engine: str
@@ -189,7 +189,7 @@ class MemoryReservation(NamedTuple):
         return self.weights + self.activation + self.runtime
 
     def cache_room_bytes(self, memory: int) -> int:
-        """K, the room for the cache on one device of M = `memory` bytes; negative where even the rest is too large.
+        """K, the room for the cache on one device of M = `memory` bytes; negative if even the rest is too large.
 
         Llama-3.1-8B in bf16 on 22.03 GiB, with 2 GiB apart from the weights: 0.9 · 22.03 - 14.96 - 2 = 2.87 GiB:
 

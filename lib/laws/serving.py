@@ -133,7 +133,7 @@ def time_to_first_token(
     finds that on runs of ten rounds, and no more from later rounds, for prompts that were read one after the other stay apart. Where every
     request has exactly one length, those that were read in adjacent steps also end in adjacent steps, and their successors arrive while
     prompts are being read. An engine that has scheduled the next step already reads them one later: they wait for φ prompts more, at every
-    b. φ = 0 where lengths differ, or where the next step is scheduled only when one has ended (vLLM before 0.14). Limits: arrivals in
+    b. φ = 0 if lengths differ, or where the next step is scheduled only when one has ended (vLLM before 0.14). Limits: arrivals in
     bursts wait longer (`lib.traffic` simulates them).
 
     Alone the prompt and the fixed part, 0.2 + 0.02; among two also a step and a twentieth of the other prompt:

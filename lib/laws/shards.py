@@ -30,7 +30,7 @@ class ShardedWork(NamedTuple):
 
 
 def shards_needed(*, items: int, items_per_s: float, start_s: float, deadline_s: float) -> int | None:
-    """The fewest machines that end by the deadline; None where no number does, because the start alone takes as long.
+    """The fewest machines that end by the deadline; None if no number does, because the start alone takes as long.
 
     1000 items at one a second, after a start of 100 s, within 350 s: four parts of 250 s.
 

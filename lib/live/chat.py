@@ -60,7 +60,7 @@ class Message(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """Tokens to read, and how many of the oldest messages were left out for want of room."""
+    """Tokens to read, and the number of oldest messages left out because of the context limit."""
 
     ids: list[int]
     dropped: int
@@ -139,7 +139,7 @@ def build_prompt(tokenizer: Any, history: Sequence[Message], message: str, room:
 ChatStage = Literal["waiting", "loading", "reading", "writing", "done"]
 
 LEAST_S = 0.06
-"""Between two items: at most sixteen a second, for each one is pickled on ZeroGPU and sent over the wire whole."""
+"""Between two items: at most sixteen a second, because each one is pickled on ZeroGPU and sent as a whole."""
 
 LIFE_S = 0.5
 """The longest silence."""
@@ -177,7 +177,7 @@ class _Run:
     thread: int | None = None
 
     def watch(self, ids: Any, _scores: Any, **_: Any) -> Any:
-        """Called by `generate` after every token: note the time, and whether to go on."""
+        """Called by `generate` after every token: note the time, and whether to continue."""
         import torch  # noqa: PLC0415
 
         now = time.perf_counter()
@@ -343,7 +343,7 @@ class Conversations:
         return "large" if loaded is None else size_for(self._catalog(), loaded.weights_bytes * ROOM)
 
     def ready(self) -> Generator[AnswerPiece | tuple[LoadedModel, Device], None, None]:
-        """Signs of life until the model is loaded, then the model and the device it is on. Abandoned, loading goes on for the next one."""
+        """Progress until the model is loaded, then the model and its device. If abandoned, loading continues for the next caller."""
         loaded = self.demo.loaded_model
         if loaded is not None:
             yield loaded, current_device(self._catalog(), self.size())

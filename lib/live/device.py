@@ -43,7 +43,7 @@ class Host:
 
 
 def _text(path: Path) -> str:
-    """The file's text, "" where there is none or it may not be read: the kernel shows each container something else."""
+    """The file's text, "" if there is none or it may not be read: the kernel shows each container something else."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -82,7 +82,7 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def last_cache_bytes(root: Path = Path("/")) -> int:
-    """Bytes of the processor's last cache, as the kernel states it; 0 where it does not."""
+    """Bytes of the processor's last cache, as the kernel states it; 0 if it does not."""
     sizes = [re.fullmatch(r"(\d+)([KM])", _text(path).strip()) for path in (root / "sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     return max((int(size[1]) << {"K": 10, "M": 20}[size[2]] for size in sizes if size), default=0)
 
@@ -182,7 +182,7 @@ def on_zero_gpu(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def _version(package: str) -> str:
-    """The installed version without importing the package; "" where it is not installed."""
+    """The installed version without importing the package; "" if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -264,7 +264,7 @@ def _zero_gpu(base: Device, catalog: Catalog, size: Size) -> Device:
 
 
 def device_hardware(device: Device, catalog: Catalog, size: Size = "large", cpu: Accelerator | None = None) -> Hardware | None:
-    """The device as the laws of memory and speed take it; None where nothing is known about the card.
+    """The device as the laws of memory and speed take it; None if nothing is known about the card.
 
     A CPU is `cpu`, such as one whose rates were measured (`lib.live.limits`); else a shared host with these many processors.
     """

@@ -139,7 +139,7 @@ RESOLUTION = 16 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRate:
-    """A prediction with its range, and the measured figure; None where either is missing."""
+    """A prediction with its range, and the measured figure; None if either is missing."""
 
     predicted: float | None
     low: float | None
@@ -148,7 +148,7 @@ class ComparedRate:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the measurement is in the range; None where one is missing."""
+        """Whether the measurement is in the range; None if one is missing."""
         if self.measured is None or self.low is None or self.high is None:
             return None
         return self.low <= self.measured <= self.high

@@ -94,9 +94,9 @@ class Measurement:
     output_tokens: Count
     """Tokens that were written."""
     predicted_peak_bytes: Count | None
-    """Prediction; None where there is none, here and below."""
+    """Prediction; None if there is none, here and below."""
     peak_bytes: Count | None
-    """Measurement; None where there is none, here and below."""
+    """Measurement; None if there is none, here and below."""
     predicted_ttft_s: Rate | None
     """Seconds to the first token, predicted."""
     ttft_s: Rate | None
@@ -147,7 +147,7 @@ OPTIONAL = tuple(f.name for f in fields(Measurement) if f.default is None)
 FIGURES = (
     "predicted_peak_bytes", "peak_bytes", "predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s",
 )  # fmt: skip
-"""Figures of a row about text, each predicted and measured; None where there is none."""
+"""Figures of a row about text, each predicted and measured; None if there is none."""
 COUNTS = ("devices", "prompt_tokens", "output_tokens", "predicted_peak_bytes", "peak_bytes", "width", "height", "steps")
 RATES = (
     "predicted_ttft_s", "ttft_s", "predicted_decode_tokens_per_s", "decode_tokens_per_s", "predicted_picture_s", "picture_s", "guidance",
@@ -184,7 +184,7 @@ def model_label(spec: ModelSpec) -> str:
 
 @cache
 def bundled_rows() -> tuple[Measurement, ...]:
-    """Rows that were measured before and come with the app; none where there is no such file.
+    """Rows that were measured before and come with the app; none if there is no such file.
 
     Raises:
         BadCatalog: the file cannot be read.
@@ -270,7 +270,7 @@ class DatasetPush:
         return write_text("live", "copies", "on", dataset=self._dataset, minutes=EVERY_MINUTES)
 
     def wait(self, seconds: float) -> None:
-        """Until rows that were added are in the file, at most so long."""
+        """Wait until added rows are in the file, at most `seconds`."""
         thread = self._thread
         if thread is not None:
             thread.join(seconds)

@@ -84,7 +84,7 @@ def remove_leftovers(base: Path) -> None:
 
 
 def _base() -> Path | None:
-    """The folder of all runs of this user's; None where somebody else made it, or it cannot be made."""
+    """The folder of all runs of this user's; None if somebody else made it, or it cannot be made."""
     base = Path(tempfile.gettempdir()) / f"{_NAME}-{os.getuid() if hasattr(os, 'getuid') else 0}"
     try:
         base.mkdir(mode=0o700, exist_ok=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimes:
-    """Seconds to the first token (or of the whole pass), and of each decode step; () where nothing is decoded."""
+    """Seconds to the first token (or of the whole pass), and of each decode step; () if nothing is decoded."""
 
     ttft_s: float
     steps_s: tuple[float, ...]

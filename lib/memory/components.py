@@ -1,7 +1,7 @@
 """The parts of a spec's memory: its weights in one format, its cache, and its activations, as functions of tokens and batch.
 
 Cache. For each layer kind: bytes per token, bytes per token up to a window, and constant bytes. For the engine transformers this is exactly
-`lib.laws.kv_cache`. The law is evaluated anew if a kind grows in blocks of tokens, if an element is not whole bytes, and for engines
+`lib.laws.kv_cache`. The law is evaluated again if a kind grows in blocks of tokens, if an element is not whole bytes, and for engines
 that allocate in blocks, pages or cells (`lib.laws.kv_cache_by_engine`).
 
 Activations on one device. Where the model's forward pass was traced, `transformers` is counted by the trace (`ActivationFit`); elsewhere,

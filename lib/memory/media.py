@@ -19,7 +19,7 @@ class PromptMedia(NamedTuple):
     """Tokens and passes of one request's pictures or sound; all 0 for text alone.
 
     `passes` of the tower read `positions` each; `cross_positions` are those that layers of cross-attention keep.
-    `read_positions` are those of an encoder that takes no text (a picture's patches, the frames of a sound), 0 where tokens are read.
+    `read_positions` are those of an encoder that takes no text (a picture's patches, the frames of a sound), 0 if tokens are read.
     Sound of `sound_s` seconds is read in `windows`, one after another; `waiting_features` are elements of those that wait.
     """
 
@@ -83,7 +83,7 @@ def _resolve_images(spec: ModelSpec, request: MediaRequest) -> PromptMedia:
 
 
 def tower_bytes(vision: VisionInput | None, media: PromptMedia, requests: int, element_bytes: int) -> int:
-    """Temporary tensors of the vision tower over the pictures of so many requests at once, by the law of a plain encoder."""
+    """Temporary tensors of the vision tower over the pictures of several requests at once, by the law of a plain encoder."""
     if vision is None or not media.passes:
         return 0
     tower, passes = vision.tower, media.passes * requests

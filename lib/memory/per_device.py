@@ -189,7 +189,7 @@ class PerDevice:
         return self._stages.all(batch) if self._stages else ()
 
     def tiled_decoding(self, batch: int) -> tuple[int, int] | None:
-        """Temporary bytes of the decoding whole and in tiles; None where tiles take no less, or were asked for."""
+        """Temporary bytes of the decoding whole and in tiles; None if tiles take no less, or were asked for."""
         return self._stages.tiled_decoding(batch) if self._stages else None
 
     def stage_weights(self, batch: int) -> dict[str, int] | None:
@@ -306,14 +306,14 @@ def max_batch(of: PerDevice, memory_bytes: int, tokens: int, host_bytes: int, at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFit(Result):
-    """Whether a configuration fits the memory of an offer, and how far it could be stretched."""
+    """Whether a configuration fits the memory of an offer, and the largest context and batch that would."""
 
     fits: bool
     """Whether the configuration fits."""
     capacity_bytes: int
     """Bytes that the engine may fill on one device: its usable memory, or the share that the engine claims of it."""
     free_bytes: int
-    """Bytes left on the fullest device; negative where it does not fit."""
+    """Bytes left on the fullest device; negative if it does not fit."""
     max_context_tokens: int | None
     """Longest context that fits with all else unchanged, up to the model's limit; 0 if none, null if no limit was found."""
     max_batch_size: int | None
@@ -327,7 +327,7 @@ def fit_memory(
 ) -> MemoryFit:
     """Whether a request fits devices with this usable memory each, and the longest context and largest batch that would.
 
-    `host_bytes` is the usable memory of the host, which counts where layers are left to it; None where it is not known.
+    `host_bytes` is the usable memory of the host, which counts where layers are left to it; None if it is not known.
 
     An engine that claims a share of the device at start has no more than that (`lib.laws.runtime`).
     """
@@ -363,7 +363,7 @@ def _count_cache_tokens(of: PerDevice, capacity_bytes: int, tokens: int, batch: 
 def count_sequences(
     spec: ModelSpec, request: MemoryRequest, memory_bytes: int, accelerator: Accelerator | None = None, *, at_most: int = ENDLESS
 ) -> int | None:
-    """Most sequences of the request's length that the engine holds at once on such devices; None where nothing bounds them.
+    """Most sequences of the request's length that the engine holds at once on such devices; None if nothing bounds them.
 
     `at_most` ends the search early: if that many fit, one check is enough.
     """
@@ -399,7 +399,7 @@ SYSTEM_SHARE = 0.05
 
 
 def host_memory(offer: Hardware, *, experts: bool = False) -> int | None:
-    """Usable memory of the host of the cards, less the system's share; None where it is not known.
+    """Usable memory of the host of the cards, less the system's share; None if it is not known.
 
     Where it has to hold `experts`, the assumed size is taken for own cards whose host is not stated.
     """
@@ -410,5 +410,5 @@ def host_memory(offer: Hardware, *, experts: bool = False) -> int | None:
 
 
 def usable_memory(offer: Hardware) -> int | None:
-    """Usable memory of one device of an offer; of a CPU, its memory less the system's share. None where it is not known."""
+    """Usable memory of one device of an offer; of a CPU, its memory less the system's share. None if it is not known."""
     return host_memory(offer) if offer.accelerator is None else offer.vram_bytes_per_accelerator

@@ -183,7 +183,7 @@ class PipelineMemory:
         return tuple(max(self._candidates(stage, batch), key=lambda of: of.total) for stage in ("encode", "denoise", "decode"))
 
     def tiled_decoding(self, batch: int) -> tuple[int, int] | None:
-        """Temporary bytes of the decoding whole and in tiles; None where tiles take no less, or were asked for."""
+        """Temporary bytes of the decoding whole and in tiles; None if tiles take no less, or were asked for."""
         if self._pictures.vae_tiling:
             return None
         pictures = replace(self._pictures, vae_tiling=True)

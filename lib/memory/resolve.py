@@ -42,7 +42,7 @@ _AMPERE = (8, 0)
 class ResolvedRequest:
     """Names as resolved, sizes of an element in bytes, and properties of the silicon.
 
-    `silicon` is its kind, that of the engine where no silicon `is_named`. `profiled_tokens` are those of the run by which an engine sets
+    `silicon` is its kind, that of the engine if no silicon `is_named`. `profiled_tokens` are those of the run by which an engine sets
     activations aside; without a card those of the largest, so that the estimate does not come out too small. `gpu_layers` is None where
     everything is on the device (a processor has no other). `experts_in_host` counts the layers whose routed experts the host holds.
     `serving` holds the settings that no other field says.
@@ -327,7 +327,7 @@ def _expert_width(key: ById[ModelSpec]) -> int:
 
 
 def layer_sizes(spec: ModelSpec) -> LayerSizes:
-    """LayerSizes of the decoder; where they are not known, those of a typical one with as many parameters."""
+    """LayerSizes of the decoder; if they are not known, those of a typical one with as many parameters."""
     is_known = spec.dimensions.hidden_size > 0
     d = spec.dimensions if is_known else typical_decoder(spec.parameters_total)
     heads = d.attention_heads
@@ -355,7 +355,7 @@ def context_caveats(spec: ModelSpec, prompt_tokens: int, output_tokens: int) -> 
 
 
 def encoder_caveats(spec: ModelSpec, encoder_tokens: int) -> list[Caveat]:
-    """A length of the encoder's side where there is none."""
+    """A length of the encoder's side if there is none."""
     return [Caveat("no_encoder", {"encoder_tokens": encoder_tokens})] if encoder_tokens and not spec.has_encoder else []
 
 

@@ -243,7 +243,7 @@ def _with_copies(parts: dict[str, int], total: int) -> dict[str, int]:
 
 
 def _length(of: PerDevice, tokens: int) -> str:
-    """T of the laws: text with the tokens of its pictures; positions where no text is read."""
+    """T of the laws: text with the tokens of its pictures; positions if no text is read."""
     media = of.request.media
     if media.read_positions and of.spec.context_limit is None:
         return f"{media.read_positions:,} positions"
@@ -349,12 +349,12 @@ def estimate_generation(
 
 
 def attention_scores(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None = None) -> int:
-    """Bytes of attention scores on a device that a fused kernel would not hold: 0 where one is taken (`MemoryEstimate.high_bytes`)."""
+    """Bytes of attention scores on a device that a fused kernel would not hold: 0 if one is taken (`MemoryEstimate.high_bytes`)."""
     return count_per_device(spec, request, accelerator).activation.scores(request.context_tokens, request.batch_size)
 
 
 def most_layers_on_card(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None, capacity_bytes: int) -> int:
-    """The most `gpu_layers` (llama.cpp's -ngl) with which a device holds no more than so many bytes, at most layers + 1; 0 for none."""
+    """The most `gpu_layers` (llama.cpp's -ngl) with which a device stays within a number of bytes, at most layers + 1; 0 for none."""
     return find_largest(
         lambda gpu_layers: estimate_memory(spec, replace(request, gpu_layers=gpu_layers), accelerator).per_device_bytes,
         capacity_bytes,
@@ -363,9 +363,9 @@ def most_layers_on_card(spec: ModelSpec, request: MemoryRequest, accelerator: Ac
 
 
 def fewest_experts_on_host(spec: ModelSpec, request: MemoryRequest, accelerator: Accelerator | None, capacity_bytes: int) -> int | None:
-    """The fewest layers whose experts the host has to hold (llama.cpp's --n-cpu-moe) so that a device holds no more than so many bytes.
+    """The fewest layers whose experts the host has to hold (llama.cpp's --n-cpu-moe) so that a device stays within a number of bytes.
 
-    None for a model without experts, and where no number of layers is enough.
+    None for a model without experts, and if no number of layers is enough.
     """
     if not count_expert_layers(spec):
         return None

@@ -80,7 +80,7 @@ class SharedStates(NamedTuple):
 
 
 def share_states(whole: WholeStates, traits: ShardingTraits, devices: int) -> SharedStates:
-    """Each GPU's part of the states with a sharding over so many devices."""
+    """Each GPU's part of the states with a sharding over `devices`."""
     # Gradients and master weights: DeepSpeed keeps its own of each.
     deepspeed = traits.stage > 0
     gradient_width = HALF if deepspeed else whole.trained_width

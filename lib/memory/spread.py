@@ -88,7 +88,7 @@ def check_stages(spec: ModelSpec, stages: int) -> None:
 class Held(NamedTuple):
     """A model on hardware: devices that share one copy, bytes on the fullest of them, and whether they fit.
 
-    `fits` is None where the memory of the hardware is not known.
+    `fits` is None if the memory of the hardware is not known.
     """
 
     devices: int

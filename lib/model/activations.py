@@ -3,7 +3,7 @@
 Once per attention kernel and element size, with prime lengths (`lib.model.allocations`): a prefill as in `generate` (logits of the last
 position and their float32 copy), then one decode step. A cache that grows by concatenation has one layer twice in that step. Of a deep
 model the first two layers of each kind compute and the others hand their input on (`lib.model.layer_extrapolation`).
-A plain run at a short length has to agree, tensor by tensor, with the polynomials of the first run; where it does not (scans written as
+A plain run at a short length has to agree, tensor by tensor, with the polynomials of the first run; if it does not (scans written as
 loops over the tokens), plain runs at a few lengths are interpolated instead. Tensors of the cache itself are taken out; storage that a
 window's slice of the cache pins until the first decode step is counted, for every layer of that kind.
 
@@ -58,7 +58,7 @@ class PartialModel:
 
 
 def trace_forward(stage: PartialModel, lengths: meta_device.Lengths, *, budget: int, symbolic: bool = True, decode: bool = True) -> Trace:
-    """Prefill as `generate` makes it and, where there is a cache and it is asked for, one decode step.
+    """Prefill as `generate` makes it and, if there is a cache and it is asked for, one decode step.
 
     Args:
         stage: what to run.

@@ -142,7 +142,7 @@ def _class_of_auto(config: PreTrainedConfig) -> type[PreTrainedModel] | None:
 
 
 def model_class(config: PreTrainedConfig, raw: Mapping[str, Any]) -> tuple[type[PreTrainedModel], tuple[Caveat, ...]]:
-    """The class to build, and a caveat where it is not literally the one that the file names."""
+    """The class to build, and a caveat if it is not literally the one that the file names."""
     names = raw.get("architectures")
     if names is not None and (not isinstance(names, (list, tuple)) or not all(isinstance(n, str) and len(n) < 200 for n in names)):  # noqa: PLR2004
         raise BadConfig(f"architectures was {quote_value(names)}. Accepted: a list of class names, such as ['LlamaForCausalLM'].")

@@ -158,7 +158,7 @@ class CacheRuns:
     idle: frozenset[int] = frozenset()
 
     def owner(self, tensor: cache_terms.CachedTensor) -> DedupLayer | None:
-        """The layer that wrote the tensor, None where that is not clear."""
+        """The layer that wrote the tensor, None if that is not clear."""
         return self.owners.get(tensor.index) if tensor.index is not None else None
 
     def runs_for_itself(self, tensor: cache_terms.CachedTensor) -> bool:

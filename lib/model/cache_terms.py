@@ -1,7 +1,7 @@
 """Cache of a model, in terms: as recognised in the tensors of an executed cache, and as computed from a configuration alone.
 
-Executed: how a tensor grows is told from its shapes at a few lengths. The growths and their n(T) are those of `lib.laws.kv_cache`. One is
-accepted only if it gives the observed number of elements at every length that was run; what none explains is `None`, never the nearest
+Executed: the growth of a tensor follows from its shapes at a few lengths. The growths and their n(T) are those of `lib.laws.kv_cache`. One
+is accepted only if it gives the observed number of elements at every length that was run; what none explains is `None`, never the nearest
 one. W − 1 and m are read off the longest run: for T > m² only one m has ⌊T/m⌋ equal to the axis seen.
 
 Closed form: layer by layer, each by its kind, as `transformers`' own cache reads it from the configuration (`layer_types`, windows, shared
@@ -156,7 +156,7 @@ Shapes = Mapping[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorGrowth:
-    """`elements` per sequence and per unit of n(T); `span` is W − 1 or m, 0 where it has none."""
+    """`elements` per sequence and per unit of n(T); `span` is W − 1 or m, 0 if it has none."""
 
     growth: Growth
     elements: int
@@ -369,7 +369,7 @@ def _layers(config: Any) -> list[tuple[Any, str, int]]:
 
 
 def derive_terms(config: Any) -> tuple[CacheTerm, ...] | None:
-    """The terms of all layers, equal layers counted together; None where a kind or a size is unknown.
+    """The terms of all layers, equal layers counted together; None if a kind or a size is unknown.
 
     Args:
         config: the normalised configuration of a model that keeps a cache; of a nested one the text decoder's part is read.
@@ -382,7 +382,7 @@ def derive_terms(config: Any) -> tuple[CacheTerm, ...] | None:
 
 
 def _count_layers(decoder: Any) -> Counter[CacheTerm]:
-    """How many layers hold each term; empty where one layer is unknown."""
+    """How many layers hold each term; empty if one layer is unknown."""
     layers_by_term: Counter[CacheTerm] = Counter()
     for settings, kind, window in _layers(decoder):
         terms = tuple(_layer_terms(settings, kind, window))

@@ -237,7 +237,7 @@ def _literal(names: set[str]) -> Test:
 
 
 def format_test(layers: Mapping[str, str], model: PreTrainedModel) -> Callable[[str], str]:
-    """The format of the module at a path where a checkpoint states one for each (`layers`); "" where it states none."""
+    """The format of the module at a path where a checkpoint states one for each (`layers`); "" if it states none."""
     tests = {
         form: _literal(_rename(model, tuple(name for name, of in layers.items() if of == form))) for form in sorted(set(layers.values()))
     }

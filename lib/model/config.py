@@ -204,7 +204,7 @@ def _check_integer(key: str, value: int) -> None:
 
 
 def read_field(config: Any, name: str) -> Any:
-    """The value of a field, None where there is none; where layers differ, the largest of theirs."""
+    """The value of a field, None if there is none; where layers differ, the largest of theirs."""
     from transformers.integrations.heterogeneity.configuration_utils import (  # noqa: PLC0415 the app starts without transformers
         AmbiguousGlobalPerLayerAttributeError,
     )
@@ -217,7 +217,7 @@ def read_field(config: Any, name: str) -> Any:
 
 
 def text_config(config: Any) -> Any:
-    """The configuration of the text decoder; the whole where there is no other, or more than one.
+    """The configuration of the text decoder; the whole if there is no other, or more than one.
 
     Of an encoder-decoder it answers with the decoder's figures under the customary names (`num_hidden_layers` …); its `decoder_…`
     fields are not to be read.
@@ -257,7 +257,7 @@ def _adds_no_parameters(key: str) -> bool:
 
 
 def _agreed_value(config: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """The value under these aliases of one key; None where they disagree or none is stated."""
+    """The value under these aliases of one key; None if they disagree or none is stated."""
     stated = [config[k] for k in keys if config.get(k) is not None]
     return stated[0] if stated and all(v == stated[0] for v in stated) else None
 

@@ -204,7 +204,7 @@ _LARGEST = 16  # pictures at once, and times the usual pixels, for which the ful
 
 
 _PICTURE_BYTES, _PICTURE_WORK, _ALL = (0, 1, 2, 3), (0, 2, 3), tuple(range(6))
-"""Terms that can be told apart where there is one frame, and all of them."""
+"""Terms that differ if there is one frame, and all of them."""
 
 
 def _solve(rows: Sequence[Sequence[float]], values: Any, terms: Sequence[int]) -> Any:

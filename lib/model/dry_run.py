@@ -103,7 +103,7 @@ def dry_run(
     Args:
         config: the parsed config.json.
         batch: sequences at once.
-        prompt_tokens: of each sequence; of the encoder's input where there is one; of a training step, its sequence length.
+        prompt_tokens: of each sequence; of the encoder's input if there is one; of a training step, its sequence length.
         output_tokens: of the answer; the last step of decoding is executed at its end.
         dtype: of weights and arithmetic in inference; a training step names its own.
         training: the step to execute in place of an inference, with the plain loss on one device; of the request, `method`, `rank`,

@@ -238,7 +238,7 @@ def _kind(name: str, shape: tuple[int, ...]) -> spec.TensorKind:
 
 
 def _cache(header: _Header, tensors: Mapping[int, set[str]]) -> tuple[spec.CacheTerm, ...]:
-    """Cache of each layer, equal layers counted together; nothing where a layer's kind cannot be told."""
+    """Cache of each layer, equal layers counted together; nothing if a layer's kind is unknown."""
     counts: Counter[spec.CacheTerm] = Counter()
     sharing = header.layers - header.whole("attention.shared_kv_layers")
     slides = _sliding(header)

@@ -51,7 +51,7 @@ _IDEFICS2_PICTURES = 5  # with do_image_splitting: four quarters and the whole
 
 
 def describe_vision(config: Any) -> VisionInput | None:
-    """Tokens and sizes of a picture for the model of a `transformers` configuration; None where it takes none or its rule is not known.
+    """Tokens and sizes of a picture for the model of a `transformers` configuration; None if it takes none or its rule is not known.
 
     Raises:
         AttributeError, TypeError, ValueError: the configuration leaves out or mistypes what its rule needs.

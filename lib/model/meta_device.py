@@ -5,7 +5,7 @@ dtype of the load; `MetaRun` keeps a forward pass there. Both belong to the thre
 device do not change, so models of other threads are not disturbed. Both count calls, so that a hostile configuration cannot occupy the
 process.
 
-Code that asks a meta tensor for a value ("is the longest position past 4096?") cannot go on by itself. `MetaRun(answer=0)` and
+Code that asks a meta tensor for a value ("is the longest position past 4096?") cannot continue by itself. `MetaRun(answer=0)` and
 `MetaRun(answer=1)` answer every such question with that number. A result may then be used only if all answers lead to the same one.
 
 Some configuration classes of `transformers` look a name up on the Hub (`backbone` in DPT, UPerNet, DETR …), and they do it with the
@@ -270,7 +270,7 @@ def position_limit(module: Module) -> int | None:
 
 
 def describe_sound(config: Any) -> SoundRules | None:
-    """Frames of a sound for the encoder of a `transformers` configuration; None where it takes none or its rule is not known."""
+    """Frames of a sound for the encoder of a `transformers` configuration; None if it takes none or its rule is not known."""
     if config.model_type == "whisper":
         return SoundRules("windows", positions=config.max_source_positions, mel_bins=config.num_mel_bins)
     if config.model_type in _BY_SAMPLES:
@@ -370,7 +370,7 @@ def _encoder_shapes(config: Any, name: str) -> list[tuple[int, ...]]:
 
 
 def fixed_encoder_positions(module: PreTrainedModel) -> int | None:
-    """Positions that the encoder hands on, where it accepts one size of input only; None where the length is free.
+    """Positions that the encoder hands on, where it accepts one size of input only; None if the length is free.
 
     Encoders of pictures and Whisper's (30 seconds) are run once on an input of that size, to see.
     """

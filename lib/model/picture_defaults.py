@@ -42,5 +42,5 @@ def _read_rows() -> dict[str, CardDefaults]:
 
 
 def find_card_defaults(model_id: str) -> CardDefaults | None:
-    """Settings that the card of a model states; None where it does not differ from its pipeline's class, or is not known."""
+    """Settings that the card of a model states; None if it does not differ from its pipeline's class, or is not known."""
     return _read_rows().get(model_id.casefold())

@@ -43,7 +43,7 @@ class PipelineRow:
 
     Args:
         name: class of diffusers.
-        tokens: tokens that it pads a prompt to; 0 where its call says so.
+        tokens: tokens that it pads a prompt to; 0 if its call says so.
         more_tokens: tokens of other encoders that are put before those.
         embeddings: arguments of the call; () for `prompt_embeds` with a mask.
         listed: the plain `prompt_embeds` are a list, one tensor for each prompt.
@@ -106,7 +106,7 @@ PIPELINES: Mapping[str, PipelineRow] = MappingProxyType(
         "ZImageTransformer2DModel": PipelineRow("ZImagePipeline", listed=True),
     }
 )
-"""The pipeline by the denoiser's class. Classes that share a denoiser are told apart by its configuration (`find_pipeline`)."""
+"""The pipeline by the denoiser's class. `find_pipeline` distinguishes classes that share a denoiser by its configuration."""
 
 
 def find_pipeline(denoiser: Any) -> PipelineRow:

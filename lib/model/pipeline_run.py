@@ -356,7 +356,7 @@ class MetaPipeline:
 
     @property
     def tile_megapixels(self) -> float:
-        """Size of the tiles that the VAE cuts large pictures into; 0 where it has none."""
+        """Size of the tiles that the VAE cuts large pictures into; 0 if it has none."""
         if not hasattr(self.vae, "enable_tiling"):
             return 0.0
         square = getattr(self.vae, "tile_sample_min_size", 0)

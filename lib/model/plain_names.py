@@ -57,7 +57,7 @@ def find_id(text: str) -> str | None:
 
 
 def find_quantized(repository: str) -> tuple[str, str] | None:
-    """The bundled model of which a repository is a quantized copy, and the format, both by its name; None where the name says neither.
+    """The bundled model of which a repository is a quantized copy, and the format, both by its name; None if the name says neither.
 
     >>> find_quantized("gaunernst/gemma-3-27b-it-int4-awq")
     ('google/gemma-3-27b-it', 'awq-4')
@@ -75,7 +75,7 @@ def find_quantized(repository: str) -> tuple[str, str] | None:
 
 
 def list_near(name: str) -> tuple[str, ...]:
-    """Ids of bundled models that are spelled alike, with or without the owner."""
+    """Ids of bundled models with the same spelling, with or without the owner."""
     spelled: dict[str, str] = {}
     for listed in list_ids():
         spelled |= {listed.casefold(): listed, listed.casefold().rpartition("/")[2]: listed}

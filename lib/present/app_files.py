@@ -31,7 +31,7 @@ from lib.workload import PipelineRequest
 Purpose = Literal["app", "serve", "tpu", "multi-node", "train", "job", "batch"]
 FILE = Path(__file__).parent.parent / "data" / "file_kinds.json"
 ANSWER_TOKENS = 512
-"""Tokens of an answer where none are stated."""
+"""Tokens of an answer if none are stated."""
 
 
 class FileKind(Row):
@@ -87,7 +87,7 @@ class PurposeRow(Row):
 
     @property
     def kinds(self) -> tuple[FileKind, ...] | None:
-        """Its rows of file_kinds.json; None where it has none there."""
+        """Its rows of file_kinds.json; None if it has none there."""
         return getattr(load_kinds(), self.files, None)
 
 
@@ -174,7 +174,7 @@ def picture_of(spec: ModelSpec, request: PipelineRequest) -> Picture | None:
 
 
 def find_kind(task: str, engine: str, model_type: str = "", kinds: Sequence[FileKind] = ()) -> FileKind | None:
-    """The file for a task and an engine, where there is one; of apps, unless other `kinds` are given."""
+    """The file for a task and an engine, if there is one; of apps, unless other `kinds` are given."""
     fitting = (kind for kind in kinds or load_kinds().apps if task in kind.tasks and engine in kind.engines)
     return next((kind for kind in fitting if not model_type or not kind.model_types or model_type in kind.model_types), None)
 
@@ -192,7 +192,7 @@ def gguf_pattern(label: str) -> str:
 
 
 def write_app(task: str, model: str, place: AppPlace) -> AppFile | None:
-    """The app of a model; `None` for a task or a format that has no app here. `model` is a Hub id, with a GGUF file where there is one."""
+    """The app of a model; `None` for a task or a format that has no app here. `model` is a Hub id, with a GGUF file if there is one."""
     kind = find_kind(task, place.engine, place.model_type)
     return None if kind is None else write_code(kind, model, place)
 

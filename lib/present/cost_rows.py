@@ -73,7 +73,7 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
 
 
 def _sleep_saves(answer: OutlookAnswer) -> str:
-    """The saving of hardware that sleeps when idle, in a sentence; "" where it cannot sleep or is free."""
+    """The saving of hardware that sleeps when idle, in a sentence; "" if it cannot sleep or is free."""
     # The first line is the hardware awake; if it can sleep, the second is the same asleep.
     asleep = next((line for line in answer.lines[1:2] if line.kind == "sleeping"), None)
     awake_usd = answer.lines[0].total_usd_per_month
@@ -249,7 +249,7 @@ def _floats(numbers: Iterable[Decimal | None]) -> list[float | None]:
 
 
 def _top(lines: Sequence[WayLine]) -> float:
-    """The dearest bill of rented hardware: bills per token and per quota may leave the picture at the top."""
+    """The highest bill of rented hardware: bills per token and per quota may leave the picture at the top."""
     rented = [point for line in lines if line.kind in {"running", "sleeping"} for point in line.usd if point is not None]
     every = [point for line in lines for point in line.usd if point is not None]
     return float(max(rented or every, default=0)) * _HEADROOM or 1.0

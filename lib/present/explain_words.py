@@ -22,7 +22,7 @@ class StepWords(NamedTuple):
     message: str
     change: str
     tier: str
-    """ram, vram, disk, capability, gpu, tpu or cpu; "" where the step needs no other hardware."""
+    """ram, vram, disk, capability, gpu, tpu or cpu; "" if the step needs no other hardware."""
     than: str
     """The number that the hardware has to exceed."""
 
@@ -63,7 +63,7 @@ def arithmetic_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
 
 
 def step_words(code: str, numbers: Mapping[str, Any]) -> StepWords | None:
-    """A next step with its numbers; None where those of every wording are missing, or where the number after `unless` is known."""
+    """A next step with its numbers; None if those of every wording are missing, or where the number after `unless` is known."""
     for words in load_wording("explain")["steps"][code]:
         if "unless" in words:
             if words["unless"] in numbers:

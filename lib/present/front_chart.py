@@ -55,7 +55,7 @@ class Front:
     points: tuple[FrontPoint, ...]
     pick: str = ""
     why_off: str = ""
-    """Why the pick is not among the unbeaten ones; "" where it is."""
+    """Why the pick is not among the unbeaten ones; "" if it is."""
 
 
 def speed_front(answer: Recommendation) -> Front:
@@ -72,7 +72,7 @@ def speed_front(answer: Recommendation) -> Front:
 
 
 def _why_off(pick: Entry | None, ranked: Sequence[Entry]) -> str:
-    """The advantage of the pick over hardware that is as cheap and faster; "" where there is none."""
+    """The advantage of the pick over hardware that is as cheap and faster; "" if there is none."""
     if pick is None or pick.pareto:
         return ""
     usd = pick.cost.total_usd_per_month

@@ -57,7 +57,7 @@ def verdict_words(answer: GpuTpuAnswer) -> str:
 
 
 def price_finding(answer: GpuTpuAnswer) -> str:
-    """The lowest price per token on each side and how they compare; "" where only one side has a price."""
+    """The lowest price per token on each side and how they compare; "" if only one side has a price."""
     priced = [(one.usd_per_million_output_tokens, one) for one in answer.options if one.usd_per_million_output_tokens is not None]
     cheapest = {kind: min((pair for pair in priced if pair[1].kind == kind), key=itemgetter(0), default=None) for kind in ("gpu", "tpu")}
     gpu, tpu = cheapest["gpu"], cheapest["tpu"]

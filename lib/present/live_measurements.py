@@ -55,7 +55,7 @@ _WIDEST = 2.0  # a bar is drawn at most twice as long as the other
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedFigure:
-    """One figure; texts are "" where nothing was predicted. `ratio` is predicted / measured."""
+    """One figure; texts are "" if nothing was predicted. `ratio` is predicted / measured."""
 
     name: str
     measured: str
@@ -117,7 +117,7 @@ def _beside(
 
 
 def _between(kind: FigureName, low: RunEnd, high: RunEnd) -> str:
-    """The predicted range, "" where the prediction gives none for this figure."""
+    """The predicted range, "" if the prediction gives none for this figure."""
     ends = [end for end in (getattr(low, kind, None), getattr(high, kind, None)) if end is not None]
     if not ends:
         return ""
@@ -197,7 +197,7 @@ def expected_card(run: ExpectedAnswer, reference: str) -> str:
 
 
 def expected_s(run: ExpectedAnswer) -> float | None:
-    """Seconds that a run is predicted to take; None where its speed is not predicted."""
+    """Seconds that a run is predicted to take; None if its speed is not predicted."""
     first, rate = run.predicted.ttft_s, run.predicted.decode_tokens_per_s
     return None if first is None else first + (run.output_tokens / rate if rate else 0.0)
 
@@ -324,7 +324,7 @@ def _summary(points: Sequence[Point], figure: FigureName) -> str:
 
 
 def draw_scatter(rows: Sequence[Measurement], figure: FigureName) -> Figure | None:
-    """Predicted over measured, both logarithmic; none where no row holds both."""
+    """Predicted over measured, both logarithmic; none if no row holds both."""
     points = select_points(rows, figure)
     if not points:
         return None

@@ -70,7 +70,7 @@ def refusal_note(sentence: str, outcome: str = "Not answered.") -> str:
 
 
 def hint_note(sentence: str) -> str:
-    """A quiet sentence where nothing is to be shown yet."""
+    """A quiet sentence if nothing is to be shown yet."""
     return f'<p class="hint" role="status">{escape(sentence)}</p>'
 
 

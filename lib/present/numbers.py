@@ -79,7 +79,7 @@ def usd_per_hour(amount: Number | None) -> str:
 
 
 def usd_per_month(amount: Number | None) -> str:
-    """A bill per month: "$576", "free", or "–" where none can be given."""
+    """A bill per month: "$576", "free", or "–" if none can be given."""
     if amount is None:
         return "–"
     return "free" if Decimal(str(amount)) == 0 else usd(amount)

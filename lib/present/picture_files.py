@@ -81,7 +81,7 @@ def learning_rate(request: TrainingRequest) -> LearningRate:
 
 
 def find_obstacle(request: TrainingRequest) -> BadArgument | None:
-    """Why no script is written for this training; None where one is."""
+    """Why no script is written for this training; None if one is."""
     for name, accepted in _WRITTEN.items():
         value = getattr(request, name) if hasattr(request, name) else getattr(request.pictures, name)
         if value not in accepted:

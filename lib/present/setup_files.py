@@ -177,7 +177,7 @@ def describe_place(entry: ConfiguredHardware, spec: ModelSpec | None, context_to
 
 
 def _declared_seconds(entry: ConfiguredHardware) -> int | None:
-    """The upper estimate of a call, with the start of its process; None where no speed is predicted."""
+    """The upper estimate of a call, with the start of its process; None if no speed is predicted."""
     if entry.speed.predicted is None or entry.memory is None:
         return None
     return whole_seconds(start_seconds(entry.memory.weights_bytes) + entry.speed.predicted.request_s_at("high"))
@@ -244,7 +244,7 @@ def _server(entry: ConfiguredHardware, catalog: Catalog, versions: Versions, mod
 
 
 def loaded_repository(entry: ConfiguredHardware, model: str) -> str:
-    """Repository that the files load: the checkpoint of this precision where one is needed, a placeholder where none is known."""
+    """Repository that the files load: the checkpoint of this precision where one is needed, a placeholder if none is known."""
     return model if entry.repository == "" else _SOME_MODEL if entry.repository is None else entry.repository
 
 
@@ -274,7 +274,7 @@ def _usage_note(place: PlatformTraits) -> str:
 
 
 def _title(model: str) -> str:
-    """The model's own name where there is a Hub id."""
+    """The model's own name if there is a Hub id."""
     repository = model.partition(":")[0]
     return repository.partition("/")[2] if _HUB_ID.fullmatch(repository) else "My Space"
 

@@ -43,7 +43,7 @@ class Column:
 
 
 def name_columns(columns: Sequence[Column]) -> list[str]:
-    """Short and distinct names: the model if it varies, the hardware if it varies, the platform where these leave two alike."""
+    """Short and distinct names: the model if it varies, the hardware if it varies, the platform if two would be the same."""
     several_models = len({column.model for column in columns}) > 1
     several_places = len({(column.hardware, column.platform) for column in columns}) > 1
     names = []
@@ -59,7 +59,7 @@ _Running = tuple[Column, str, tuple[Decimal, str]]
 
 
 def _find_pair(columns: Sequence[Column]) -> tuple[_Running, _Running] | None:
-    """The fastest column and the cheapest; where that is the same one, it and the next fastest. None where fewer than two run."""
+    """The fastest column and the cheapest; where that is the same one, it and the next fastest. None if fewer than two run."""
     named = zip(columns, name_columns(columns), strict=True)
     running = [(column, name, _pace(column.runs.speed)) for column, name in named if column.runs is not None]
     if len(running) < 2:  # noqa: PLR2004  one column compares nothing

@@ -108,7 +108,7 @@ def pause_snippet(space: str) -> Snippet:
 
 
 def restart_snippet(space: str, *, factory: bool = False) -> Snippet:
-    """Restart the Space; `factory` builds it anew, without the cached build."""
+    """Restart the Space; `factory` rebuilds it, without the cached build."""
     return Snippet(
         action="restart",
         title="Factory restart" if factory else "Restart",
@@ -120,7 +120,7 @@ def restart_snippet(space: str, *, factory: bool = False) -> Snippet:
 
 
 def action_snippet(action: Action, space: str, hardware: str, sleep_time_s: int | None) -> Snippet:
-    """The code of exactly this action; `sleep_time_s` is `None` where the tier has a sleep of its own."""
+    """The code of exactly this action; `sleep_time_s` is `None` if the tier has a sleep of its own."""
     match action:
         case "switch":
             return switch_snippet(space, hardware, sleep_time_s)
@@ -225,7 +225,7 @@ def list_options(engine: str, start: Start) -> Iterator[tuple[str, int | float |
 
 
 def own_file_words(model: str, start: Start) -> list[str]:
-    """How llama.cpp is told which file of a repository to load: the named one, in full or by its quantization, or that of the precision."""
+    """The argument that names the file of a repository for llama.cpp: the one of that name or quantization, or that of the precision."""
     repository, _, file = model.partition(":")
     if file.lower().endswith(".gguf"):
         return ["-hf", repository, "-hff", file]
@@ -247,7 +247,7 @@ def job_command(image: str, words: Sequence[str], flavor: str, *, hours: int = 8
 
 
 def repeat_command(line: str, times: int) -> str:
-    """A line for a POSIX shell that runs so many times; `$part` counts from 0.
+    """A line for a POSIX shell that runs several times; `$part` counts from 0.
 
     >>> repeat_command("hf jobs ps", 2)
     'for part in $(seq 0 1); do hf jobs ps; done'

@@ -1,6 +1,6 @@
 """A Space in words: what it is doing and what that costs, the tier that suits it, its account, and every action before and after.
 
-The account is one table of everything that it pays for, dearest first, with the sum, and what stopping one row means.
+The account is one table of everything that it pays for, most expensive first, with the sum and the effect of stopping a row.
 """
 
 from __future__ import annotations

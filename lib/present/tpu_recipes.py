@@ -55,7 +55,7 @@ class RecipeChoice:
     optimum: OptimumTpu
     optimum_lists_model: bool
     checkpoint_precision: str = ""
-    """Of the weights that fit the slice, where it is not the one in which the model is stored."""
+    """Of the weights that fit the slice, if it is not the one in which the model is stored."""
 
     @property
     def tpu(self) -> TpuSlice:
@@ -76,7 +76,7 @@ class RecipeChoice:
 
     @property
     def named_model(self) -> str:
-        """The model, or one that runs everywhere where none with a Hub id is chosen."""
+        """The model, or one that runs everywhere if none with a Hub id is chosen."""
         return self.model if "/" in self.model else "Qwen/Qwen3-4B"
 
     @property
@@ -159,7 +159,7 @@ def queued_resource(choice: RecipeChoice) -> RecipeEntry:
 
 
 def tpu_vm(choice: RecipeChoice) -> RecipeEntry:
-    """A slice at once, where there is capacity."""
+    """A slice at once, if there is capacity."""
     machine = choice.tpu.machine_type
     notes = [_note("old_api", machine=machine)] if machine and choice.tpu.generation.id in {"v5p", "v6e"} else []
     return _recipe("tpu_vm", "bash", render("tpu_vm.sh.j2", spot=choice.spot, script=""), notes)

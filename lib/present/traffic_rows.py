@@ -78,7 +78,7 @@ class DrawnLoads:
         return bool(self.max_tpot_s) and point.tpot_p99_s is not None and point.tpot_p99_s > self.max_tpot_s
 
     def held(self) -> tuple[LoadEntry | None, LoadEntry | None]:
-        """The highest load up to which the targets hold, and the first one beyond; None where there is none."""
+        """The highest load up to which the targets hold, and the first one beyond; None if there is none."""
         points = self.chosen()
         beyond = next((number for number, point in enumerate(points) if not self.keeps(point)), len(points))
         return points[beyond - 1] if beyond else None, points[beyond] if beyond < len(points) else None

@@ -51,10 +51,10 @@ class Recipe(Row):
     config: Text
     trainer: Text
     model: str = ""
-    """Class that loads the model; empty where the trainer does."""
+    """Class that loads the model; empty if the trainer does."""
     loss_module: str = ""
     loss: str = ""
-    """Class of the loss; empty where the trainer has its own."""
+    """Class of the loss; empty if the trainer has its own."""
     dataset: Text
     """An example, to replace."""
     columns: bool = False
@@ -62,7 +62,7 @@ class Recipe(Row):
     sharding: Sharding = "fsdp"
     """How several GPUs share it where the request does not say so."""
     task_type: str
-    """Of peft's LoraConfig; empty where none is set."""
+    """Of peft's LoraConfig; empty if none is set."""
     learning_rate_full: float
     learning_rate_adapter: float
     packs: bool
@@ -115,7 +115,7 @@ def load_media_recipes() -> Mapping[str, MediaRecipe]:
 
 @cache
 def find_negatives(negatives: int) -> str:
-    """A public dataset with so many hard negatives in each row; empty where none is known."""
+    """A public dataset with so many hard negatives in each row; empty if none is known."""
     return next((row.dataset for row in read_rows(Recipes, FILE).negatives if row.most >= negatives), "")
 
 
@@ -131,7 +131,7 @@ def _wanted_columns(negatives: int, *, scores: bool) -> str:
 
 
 def find_recipe(request: TrainingRequest) -> Recipe | None:
-    """The row of a request; None where no script is written."""
+    """The row of a request; None if no script is written."""
     if not request.reads_media or request.objective != "sft":
         return load_recipes().get(request.objective)
     return load_media_recipes()["sound" if request.reads_sound else "pictures"]

@@ -95,7 +95,7 @@ _WHYS = {"slow": ("below_usable",), "tight": ("fits_tightly",), "usable": ("belo
 
 
 def verdict_why(one: RunningModel) -> str:
-    """The figure that decides the verdict, in a few words; "" where no reason has one."""
+    """The figure that decides the verdict, in a few words; "" if no reason has one."""
     for code in _WHYS[one.verdict]:
         for reason in one.reasons:
             if reason.code == code:

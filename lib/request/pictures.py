@@ -38,8 +38,8 @@ class PictureTrainingRequest(Request):
     checkpoint_blocks: Annotated[int, whole_number(1, MOST_CHECKPOINTED)] = 1
     """Picture models only: blocks that gradient checkpointing recomputes together."""
     checkpoint_every: Annotated[int, whole_number(0, MOST_CHECKPOINTED)] = 0
-    """Picture models only: gradient checkpointing begins again after so many blocks, and the blocks between keep their activations;
-    0: it covers every block."""
+    """Picture models only: number of blocks after which gradient checkpointing begins again; the blocks between keep their activations. 0:
+    it covers every block."""
     base_offload: asked.Flag = False
     """Picture models only: frozen blocks wait in the host's memory and come to the card one by one."""
 

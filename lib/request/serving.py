@@ -87,7 +87,7 @@ class Serving(Request):
 
     @property
     def devices(self) -> int:
-        """Cards that the stated parallel settings take together; 1 where none is stated."""
+        """Cards that the stated parallel settings take together; 1 if none is stated."""
         return (self.tensor_parallel or 1) * (self.pipeline_parallel or 1) * (self.data_parallel or 1)
 
     @property

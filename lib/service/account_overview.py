@@ -49,7 +49,7 @@ class Resource:
 
     @property
     def billed_usd_per_hour(self) -> Decimal | None:
-        """USD per hour now; `None` where the stage does not say whether it is billed."""
+        """USD per hour now; `None` if the stage does not say whether it is billed."""
         running = self.running
         return running if self.stage.billed else Decimal(0) if self.stage.billed is False or running == 0 else None
 
@@ -82,7 +82,7 @@ def account_overview(
     """List the Spaces, Inference Endpoints and Jobs of your account: hardware, state, what idles, and what each costs a month.
 
     Returns:
-        One row for each, dearest first, with the sums that are billed now.
+        One row for each, most expensive first, with the sums that are billed now.
     """
     spaces, catalog = app.spaces(token), app.catalog()
     account = spaces.account()

@@ -3,7 +3,7 @@
 Text comes from the law of `/simulate_batching` (`lib.traffic.server.most_requests_per_s`), with as many requests at the same time as the
 cache holds at full length, so that none is preempted. Pictures in a prompt add the time of the vision tower (`lib.speed`).
 Encoders, speech, pictures and encoder-decoder models have the speed of `lib.speed` at the best batch that fits.
-Weights are as little compressed as fits; engines come in the advisor's order, those that batch continuously alone where there is one.
+Weights are as little compressed as fits; engines come in the advisor's order, those that batch continuously alone if there is one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def batched_first(tried: Sequence[Candidate], context: JudgeContext) -> list[Can
 
 
 def _serve(offer: Offer, one: Placement, context: JudgeContext, model: HostedModel, device_bytes: int) -> MachineCapacity | None:
-    """The capacity of a configuration that fits; None where its speed is not known."""
+    """The capacity of a configuration that fits; None if its speed is not known."""
     if context.family in SERVED_TASKS and one.candidate.engine in SERVERS:
         try:
             return _serve_text(offer, one, context, model, device_bytes)
@@ -127,7 +127,7 @@ def _tower_seconds(offer: Offer, one: Placement, context: JudgeContext, tokens: 
 def _run_batches(
     offer: Offer, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int
 ) -> MachineCapacity | None:
-    """The best of the batches that fit; None where their speed is not known."""
+    """The best of the batches that fit; None if their speed is not known."""
     placements = []
     for level in LOADS:
         placed = place_candidate(offer, candidate, context, model, device_bytes, level)

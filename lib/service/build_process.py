@@ -322,7 +322,7 @@ class BuildProcess:
             log.exception("no successor of the process that builds models")
 
     def _start_child(self) -> _Child:
-        """The successor, or a new child where none lives."""
+        """The successor, or a new child if none lives."""
         successor, self._successor = self._successor, None
         if successor is not None:
             if successor.alive():

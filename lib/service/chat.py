@@ -32,7 +32,7 @@ ANSWER_S = 120.0
 """An answer on hardware of one's own ends here: others wait for the same device."""
 
 UNKNOWN_S, LEAST_S, SLACK = 60.0, 5.0, 1.5
-"""Asked of ZeroGPU: what the prediction's slow end says, and half as much again; where nothing is predicted, the platform's own default."""
+"""Asked of ZeroGPU: what the prediction's slow end says, and half as much again; if nothing is predicted, the platform's own default."""
 
 MOST_TOKENS = 1024
 MOST_TEMPERATURE = 2

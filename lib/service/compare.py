@@ -55,7 +55,7 @@ RATE, P50, P99, EFFORT = "measured tokens per second", "measured p50 latency", "
 class SideArguments(Arguments):
     """One side, of a model of its own where one is named.
 
-    The rate and the latencies are measurements of one replica, 0 where nothing was measured.
+    The rate and the latencies are measurements of one replica, 0 if nothing was measured.
     """
 
     hardware: Hardware
@@ -102,7 +102,7 @@ class CompareArguments(Arguments):
     """Arguments of `/compare`; a side is given as an object."""
 
     model: Model
-    """A Hub id, the text of a config.json, or a parameter count; empty where both rates were measured."""
+    """A Hub id, the text of a config.json, or a parameter count; empty if both rates were measured."""
     before: Annotated[SideArguments, Checked(_side, dict[str, Any])]
     """An object with hardware, and optionally model (in place of the shared one), precision, engine, concurrency, serving, and
     measurements: tokens_per_s, latency_p50_s, latency_p99_s."""
@@ -127,7 +127,7 @@ class _Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ConfiguredSide:
-    """A side as it runs; `speed` is None where its rate was measured."""
+    """A side as it runs; `speed` is None if its rate was measured."""
 
     offer: Offer
     configuration: cost_compare.PricedConfiguration

@@ -302,7 +302,7 @@ def _sources(decision: Decision, options: tpu_options.TpuOptions | None, softwar
 
 
 EXAMPLE_SLICE = "v6e-1"
-"""The model of the recipes where none is named, or none that runs on a slice."""
+"""The model of the recipes if none is named, or none that runs on a slice."""
 
 
 def _recipes(
@@ -310,7 +310,7 @@ def _recipes(
 ) -> Iterable[RecipeEntry]:
     """Everything that is done with a slice, from the project to the server; then the cheapest GPU offer of each platform.
 
-    `model` is "" where none is named. Files and commands of GPUs are as the recommendation writes them.
+    `model` is "" if none is named. Files and commands of GPUs are as the recommendation writes them.
     """
     entry = None if options is None else options.best_slice
     offer = catalog.offer(EXAMPLE_SLICE, "tpu") if entry is None else entry.offer

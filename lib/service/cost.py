@@ -139,7 +139,7 @@ def cost_answer(
 ) -> cost_answers.CostAnswer:
     """The answer.
 
-    `speed` is a caveat where none is predicted, `loads` are the speeds of one replica at several numbers of requests at a time.
+    `speed` is a caveat if none is predicted, `loads` are the speeds of one replica at several numbers of requests at a time.
     `own_price` is a price per token that the visitor states; it is used before any that the router told.
     """
     # The bill of the hardware.
@@ -200,12 +200,12 @@ def cost_answer(
 
 
 def _item_price(bill: CostEstimate, rate: Interval[float] | None, per_hour: int) -> float | None:
-    """USD of one of what hardware makes or hears at full use: those in a second, of which an hour holds so many."""
+    """USD of one item at full use; `rate` is items per second, `per_hour` the factor to items per hour."""
     return None if rate is None else float(bill.usd_per_hour / (to_decimal(rate.value) * per_hour))
 
 
 def _prices_at_loads(bill: CostEstimate, loads: Sequence[SpeedEstimate]) -> tuple[Decimal | None, BestLoad | None]:
-    """USD per million answer tokens with one request at a time, and the best load; nothing where no hour is rented."""
+    """USD per million answer tokens with one request at a time, and the best load; nothing if no hour is rented."""
     if bill.usd_per_hour <= 0:
         return None, None
     rates = [rate.value for load in loads if load.request.concurrency == 1 and (rate := load.output_tokens_per_s) is not None]

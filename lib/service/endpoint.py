@@ -138,7 +138,7 @@ class App:
     providers: Callable[[str], ProviderOffers] = find_providers
     """Providers of a model, from the router."""
     quantized: Callable[[str], Mapping[str, str] | None] = find_quantized
-    """The quantized checkpoints of a model on the Hub, repository by format; None where it cannot be asked."""
+    """The quantized checkpoints of a model on the Hub, repository by format; None if it cannot be asked."""
     predict: Predict = predict_speed
     """How fast an offer runs a model, for bills."""
     spaces: Callable[[str | None], Spaces] = Spaces

@@ -43,7 +43,7 @@ MOST_ITEMS = 10**12
 MINUTE_S = 60
 LONGEST_DEADLINE_H = 8_784
 CROWD = 256
-"""Requests at the same time where nothing bounds them."""
+"""Requests at the same time if nothing bounds them."""
 TIMEOUT_FACTOR = 2
 """The timeout in the command, as a multiple of the predicted hours: predictions of speed err by less. A judgement."""
 PLACES = tuple(name for name, row in TRAITS.items() if row.on_hub and not row.per_call and not row.owned and not row.rents_tpus)
@@ -79,7 +79,7 @@ class BatchArguments(Arguments):
     ] = ("jobs", "endpoints", "spaces")
     precision: Precision = "auto"
     engine: AnyEngine = "auto"
-    """The program that runs the model; auto takes one that batches continuously, where there is one."""
+    """The program that runs the model; auto takes one that batches continuously, if there is one."""
     serving: ServingSettings = DEFAULTS
 
     @property

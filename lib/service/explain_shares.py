@@ -69,7 +69,7 @@ def find_shares(
 
 
 def count_logged_requests(numbers: Mapping[str, Any]) -> dict[str, int]:
-    """Requests of full length that the cache of the text holds at once, as the log counts them; empty where it does not."""
+    """Requests of full length that the cache of the text holds at once, as the log counts them; empty if it does not."""
     tokens, most, printed = (numbers.get(name) for name in ("kv_cache_tokens", "max_model_len", "concurrency"))
     if isinstance(printed, int | float):
         return {"logged_requests": int(printed)} if printed >= 1 else {}
@@ -110,7 +110,7 @@ def _least_bytes(share_bytes: int, numbers: Mapping[str, Any], predicted: Mappin
 
 
 def _cache_bytes(tokens: int, numbers: Mapping[str, Any], predicted: Mapping[str, Printed]) -> int | None:
-    """The cache of so many tokens on one card: by the bytes and tokens of the text, else by the prediction; None where neither is known."""
+    """The cache of so many tokens on one card: by the bytes and tokens of the text, else by the prediction; None if neither is known."""
     held, counted = next((numbers[name] for name in _CACHES if isinstance(numbers.get(name), int)), 0), numbers.get("kv_cache_tokens")
     if held > 0 and isinstance(counted, int) and counted > 0:
         return int(held * tokens // counted)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 CALLER_GONE: ContextVar[Callable[[], bool] | None] = ContextVar("CALLER_GONE", default=None)
-"""Whether the connection of the caller is closed; None where that cannot be known. Called about twice a second, on any thread."""
+"""Whether the connection of the caller is closed; None if that cannot be known. Called about twice a second, on any thread."""
 _LOOK_S = 0.5
 _FORGOTTEN_S, _MOST_CALLERS = 600.0, 10_000
 _EQUAL_S = 1.0
@@ -106,7 +106,7 @@ class RoundRobin(Generic[Item]):
             del self._lines[caller]
 
     def take(self, may_serve: Callable[[Hashable], bool] = lambda _: True) -> tuple[Hashable, Item] | None:
-        """The oldest of the caller whose turn it is, among those who may be served; None where there is none."""
+        """The oldest of the caller whose turn it is, among those who may be served; None if there is none."""
         caller = min(filter(may_serve, self._lines), key=self._used.rank, default=_NOBODY)
         if caller is _NOBODY:
             return None

@@ -114,7 +114,7 @@ def _find(tests: Iterable[Mapping[str, Any]], **shape: int) -> Mapping[str, Any]
 
 
 def printed_buffers(lines: Sequence[str]) -> int | None:
-    """Bytes of the buffers that the lines have, each taken from its first line; None where there are none."""
+    """Bytes of the buffers that the lines have, each taken from its first line; None if there are none."""
     try:
         numbers = explain_text("\n".join([line[:300] for line in lines if _BUFFER in line][:_MOST_BUFFERS])).numbers
     except AdvisorError:

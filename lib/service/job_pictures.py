@@ -94,7 +94,7 @@ def picture_row(
 def _predict(
     spec: ModelSpec, plan: JobPlan, request: JobRequest, drawn: PipelineRequest, accelerators: Mapping[str, Accelerator]
 ) -> tuple[float | None, int | None]:
-    """Seconds and peak of one picture without what the driver holds, as the allocator counts it; None where nothing is predicted."""
+    """Seconds and peak of one picture without what the driver holds, as the allocator counts it; None if nothing is predicted."""
     peak: int | None = None
     try:
         needed = replace(memory_request(plan, request, PREDICTED_AS), context_tokens=1, pictures=drawn)

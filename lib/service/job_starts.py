@@ -83,7 +83,7 @@ def plan_starts(
 
 
 def read_start(lines: Sequence[str], plan: StartPlan, app: App) -> tuple[Measurement | None, ExplainAnswer]:
-    """The row of a start, and all that its lines say; no row where no figure was printed that is predicted too.
+    """The row of a start, and all that its lines say; no row if no figure was printed that is predicted too.
 
     Raises:
         AdvisorError: the lines are empty.
@@ -118,7 +118,7 @@ def read_start(lines: Sequence[str], plan: StartPlan, app: App) -> tuple[Measure
 
 
 def measured_weights(said: ExplainAnswer) -> int | None:
-    """Bytes of the weights as the lines have them: stated, or the sum of the model's buffers; None where there are none."""
+    """Bytes of the weights as the lines have them: stated, or the sum of the model's buffers; None if there are none."""
     stated = _bytes(said.logged, _WEIGHTS)
     if stated is not None:
         return stated

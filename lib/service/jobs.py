@@ -55,7 +55,7 @@ class Program:
     runs: ModelKind
     """The models that it runs."""
     precisions: tuple[str, ...]
-    """Formats that it is measured in, the default first; none where a model's file decides."""
+    """Formats that it is measured in, the default first; none if a model's file decides."""
     weights: str
     """Origin of the weights, in words."""
     several_models: bool
@@ -107,7 +107,7 @@ def plan_jobs(
     """Each model on each flavor: one job for the models that its program measures together, else one for each model.
 
     Args:
-        models: the models by their names; None where one cannot be looked up, which is taken as the program's own kind.
+        models: the models by their names; None if one cannot be looked up, which is taken as the program's own kind.
         flavors: ids of flavors of Jobs.
         timeout_s: of each job.
         catalog: flavors with prices.

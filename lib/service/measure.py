@@ -199,7 +199,7 @@ def measurement_case(app: App, arguments: MeasureArguments) -> PreparedRun:
 
 
 def suggest_measurement(app: App, arguments: MeasureArguments) -> str:
-    """The largest bundled text model of which the same run fits the device at hand, in memory and time; "" where none does."""
+    """The largest bundled text model of which the same run fits the device at hand, in memory and time; "" if none does."""
     return _largest_that_fits(app, arguments, math.inf)
 
 
@@ -233,7 +233,7 @@ def _predicts_decoding(case: PreparedRun) -> bool:
 
 
 def _run_seconds(case: PreparedRun) -> float | None:
-    """Seconds of making the weights, the prompt and the answer; None where no speed is predicted."""
+    """Seconds of making the weights, the prompt and the answer; None if no speed is predicted."""
     ends = run_end(case.expected.speed, "value")
     first, rate = ends.ttft_s, ends.decode_tokens_per_s
     if first is None:
@@ -274,7 +274,7 @@ class DefaultRun:
 
 
 def default_measurement(app: App, arguments: MeasureArguments) -> DefaultRun | None:
-    """The run itself where the device allows it; else the same of a smaller model, or a shorter run of one. None where nothing fits."""
+    """The run itself where the device allows it; else the same of a smaller model, or a shorter run of one. None if nothing fits."""
     try:
         case = measurement_case(app, arguments)
         if _ends_in_time(case, app.catalog(), math.inf):

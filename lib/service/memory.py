@@ -366,7 +366,7 @@ def _rate(speed: SpeedEstimate | None) -> float | None:
 
 
 def _maximum(most: Limit, config: ServingConfig, slo: SLO, smaller: str | None, roomiest: tuple[str, int] | None) -> MaximumEntry:
-    """A maximum in words; where nothing fits, with the format that does (`smaller`), and the one that holds the longest context."""
+    """A maximum in words; if nothing fits, with the format that does (`smaller`), and the one that holds the longest context."""
     values: dict[str, Value] = {
         "engine": config.engine,
         "max_ttft_s": slo.max_ttft_s,
@@ -404,7 +404,7 @@ def _way(way: MemorySaving) -> MemorySavingEntry:
 
 
 def _find_cheapest(config: ServingConfig, arguments: SolveArguments, catalog: Catalog) -> CheapestTierEntry | None:
-    """The cheapest of the offers that the advisor lets pass: any engine, and fewer bits where nothing else does.
+    """The cheapest of the offers that the advisor lets pass: any engine, and fewer bits if nothing else does.
 
     ZeroGPU is left out, for its visitors pay with their quota.
     """

@@ -177,7 +177,7 @@ def _origin(repository: HubModel) -> Origin:
 
 
 def _beside(repository: HubModel) -> Mapping[str, Any] | None:
-    """The parsed hf_quant_config.json, where there is one."""
+    """The parsed hf_quant_config.json, if there is one."""
     text = repository.documents.get("hf_quant_config.json")
     if text is None:
         return None
@@ -377,7 +377,7 @@ class Models:
         return None if token is None else hashlib.blake2b(token.encode(errors="surrogatepass"), key=self._secret).digest()
 
     def _read_hub(self, name: str, file: str = "") -> tuple[HubModel, bytes | None]:
-        """The repository, and whose token it was read with; None where it is public."""
+        """The repository, and whose token it was read with; None if it is public."""
         token, reader = VISITOR_TOKEN.get(), self._reader()
         own = None if reader is None else self._own.find((reader, name, file))
         if own is not None:

@@ -173,7 +173,7 @@ def _usage(arguments: OutlookArguments, judged: Recommendation, catalog: Catalog
 
 
 def _use(usage: Usage, entry: Entry | None, arguments: OutlookArguments) -> Usage:
-    """The use of one offer: the requests at a time that its configuration was judged with, and its machines where none are stated."""
+    """The use of one offer: the requests at a time that its configuration was judged with, and its machines if none are stated."""
     if entry is None:
         return usage
     predicted = entry.speed.predicted
@@ -277,7 +277,7 @@ def _line(option: Option, outlook: Outlook, points: Sequence[Decimal | None], co
 
 
 def _estimate(option: Option, outlook: Outlook) -> CostEstimate | None:
-    """The bill by the hour; nothing where nothing is rented."""
+    """The bill by the hour; nothing if nothing is rented."""
     if option.offer is None or option.offer.traits.per_call:
         return None
     return bill_offer(option.offer, option.usage(outlook.usage), outlook.rules, speed=option.speed)

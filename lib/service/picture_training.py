@@ -117,7 +117,7 @@ def answer_picture_training(
 def _recipe(
     spec: ModelSpec, request: TrainingRequest, options: Sequence[TrainingOption], size: OutputSize, catalog: Catalog, epochs: float
 ) -> tuple[str | None, str | None]:
-    """The command and the script for the first option that trains it; none where no script is written for it."""
+    """The command and the script for the first option that trains it; none if no script is written for it."""
     place = find_started(options)
     if place is None or "/" not in spec.id or find_obstacle(request) is not None:
         return None, None

@@ -92,7 +92,7 @@ def right_size(app: App, arguments: RightSizeArguments, *, token: str | None = N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenModel:
-    """The model that decides (`None` where the Space only calls a provider), and the memory of each model as stored, for one request."""
+    """The model that decides (`None` if the Space only calls a provider), and the memory of each model as stored, for one request."""
 
     spec: ModelSpec | None
     total_bytes: dict[str, int]

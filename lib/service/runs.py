@@ -43,7 +43,7 @@ _NOT_HERE = "one_prompt"  # said of an estimate that takes the whole context as 
 class Run:
     """One run: a model in a format on a device, with a prompt of this length and this many tokens of answer.
 
-    `rates` is what the device was seen to reach in this format, where it has no datasheet (a CPU); None leaves it to the catalog.
+    `rates` is what the device was seen to reach in this format, if it has no datasheet (a CPU); None leaves it to the catalog.
     """
 
     spec: ModelSpec
@@ -56,7 +56,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPrediction:
-    """Expectation of a run: the cache at its end, the activations of its prompt; `speed` is None where nothing is known of the device.
+    """Expectation of a run: the cache at its end, the activations of its prompt; `speed` is None if nothing is known of the device.
 
     `weights_bytes` are all bytes made before the run: parameters and other large tensors.
 

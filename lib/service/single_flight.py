@@ -76,9 +76,8 @@ class SingleFlight(Generic[Result]):
         """The result of `work()`, remembered under the key; `stop` as for `ask`.
 
         Raises:
-            Busy: too many wait already, the caller is gone, or it waited too long (work that has begun goes on, and a later call finds its
-                result).
-            AdvisorError: the refusal of `work`.
+            Busy: too many wait already, the caller is gone, or it waited too long (work that has begun continues, and a later call finds
+            its result). AdvisorError: the refusal of `work`.
         """
         with self.ask(key, work, stop) as answer:
             if not wait_for(lambda seconds: bool(wait([answer], seconds).done), self._patience):

@@ -1,6 +1,6 @@
 """How hardware is used, as the questions about cost state it: traffic, hours, replicas, storage, prices per token that a caller states.
 
-Bills ask for the speed of one request shape at a time (`predict_usage`); where none can be predicted they say so and go on.
+Bills ask for the speed of one request shape at a time (`predict_usage`); if none can be predicted they say so and go on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UsdPerMillion = Annotated[Decimal, decimal_number(0, MAX_USD_PER_MILLION)]
 
 
 def state_price(provider: str, usd_per_million_input: Decimal, usd_per_million_output: Decimal) -> TokenPrice | None:
-    """A price per token that the caller states; `None` where both are 0."""
+    """A price per token that the caller states; `None` if both are 0."""
     if usd_per_million_input == 0 and usd_per_million_output == 0:
         return None
     return TokenPrice(
@@ -94,7 +94,7 @@ def predict_usage(
     usage: Usage,
     accelerators: Mapping[str, Accelerator],
 ) -> ExplainedSpeed | Caveat:
-    """How fast an offer runs a model at this use; a caveat where no speed is predicted, which does not stop a bill."""
+    """How fast an offer runs a model at this use; a caveat if no speed is predicted, which does not stop a bill."""
     try:
         return predict(spec, offer, _speed_request(offer, request, usage), accelerators)
     except (InvalidInput, UnsupportedModel) as error:
@@ -124,7 +124,7 @@ def predict_loads(
     usage: Usage,
     accelerators: Mapping[str, Accelerator],
 ) -> tuple[SpeedEstimate, ...]:
-    """How fast an offer that is rented runs the model at each of `lib.cost.usage.LOADS`; nothing where no speed is predicted.
+    """How fast an offer that is rented runs the model at each of `lib.cost.usage.LOADS`; nothing if no speed is predicted.
 
     All loads are one pass of the laws, unless `predict` is a replacement, which answers one question at a time.
     """
@@ -139,5 +139,5 @@ def predict_loads(
 
 
 def estimate_or_none(speed: ExplainedSpeed | Caveat | None) -> ExplainedSpeed | None:
-    """The estimate, where there is one."""
+    """The estimate, if there is one."""
     return speed if isinstance(speed, ExplainedSpeed) else None

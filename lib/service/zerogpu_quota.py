@@ -32,9 +32,9 @@ class ZeroGpuArguments(Arguments):
     size: Annotated[SizeName, one_of(("auto", "large", "xlarge"), SizeName)] = AUTO
     """Size that the function asks for; auto: the one that the platform takes for the weights."""
     weights_gb: Annotated[float, number(0, LARGEST_GB)] = 0
-    """Gigabytes (10^9 bytes) of weights that are put on the GPU at start; they decide the size where none is named."""
+    """Gigabytes (10^9 bytes) of weights that are put on the GPU at start; they decide the size if none is named."""
     account: Account = "free"
-    """The visitor's plan, where no token asks the Hub."""
+    """The visitor's plan, if no token asks the Hub."""
 
 
 @endpoint()

@@ -356,7 +356,7 @@ def _row(of: EngineConfig, stack: DecoderStack, prompt_tokens: float, output_tok
 
 
 OF_SETTINGS = frozenset({"prefix_tokens", "unrecorded"})
-"""Columns of settings that no published measurement states: 0 where a row has none."""
+"""Columns of settings that no published measurement states: 0 if a row has none."""
 
 
 def tabulate(rows: Sequence[Mapping[str, float]], ceilings: Sequence[Ceilings]) -> CostModelInputs:

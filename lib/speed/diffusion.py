@@ -191,7 +191,7 @@ NO_TRANSFER = Transfer(0.0, 0.0, ())
 
 
 def time_transfer(spec: ModelSpec, request: SpeedRequest, card: Accelerator, runs: int) -> Transfer:
-    """Copies of a call whose denoiser runs so many times; none without offload, or where no pipeline is known."""
+    """Copies of a call whose denoiser runs so many times; none without offload, or if no pipeline is known."""
     offload = request.pictures.offload
     if offload == "none" or spec.pipeline is None or card.kind != "gpu":
         return NO_TRANSFER

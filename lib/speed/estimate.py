@@ -73,7 +73,7 @@ def predict_speed(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, ac
 
 
 def predict_each(questions: Sequence[SpeedQuestion], accelerators: Mapping[str, Accelerator]) -> list[SpeedEstimate | None]:
-    """The estimate of each question, pipelines included; `None` where `predict_speed` would raise. One pass for all but the pipelines."""
+    """The estimate of each question, pipelines included; `None` if `predict_speed` would raise. One pass for all but the pipelines."""
     estimates: list[SpeedEstimate | None] = [None] * len(questions)
     engine_configs: dict[int, EngineConfig] = {}
     for i, question in enumerate(questions):

@@ -136,7 +136,7 @@ class ExpertSplit(NamedTuple):
 def split_experts(
     spec: ModelSpec, hardware: Hardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]
 ) -> ExpertSplit | None:
-    """How the request's experts are placed on this hardware; None where they are all in one memory.
+    """How the request's experts are placed on this hardware; None if they are all in one memory.
 
     Raises:
         BadArgument: no routed experts, more layers than the model has, or `gpu_layers` that split the layers as well.

@@ -80,7 +80,7 @@ def emulates(card: Accelerator, arithmetic: str) -> bool:
 def find_peak(card: Accelerator, arithmetic: str) -> float:
     """Dense rate at which weights in this arithmetic are multiplied: the native unit's, else that of half precision, else float32's.
 
-    Where the card emulates the arithmetic, the rate that emulation reaches. 0 where no rate was published.
+    Where the card emulates the arithmetic, the rate that emulation reaches. 0 if no rate was published.
     """
     if emulates(card, arithmetic):
         return EMULATED_SHARE * float(card.peak("fp32") or 0.0)
@@ -96,7 +96,7 @@ class Ceilings(NamedTuple):
     """Bytes/s and FLOP/s of one device: one entry per card class, and a last one for rates that programs reach.
 
     `attention` are the FLOP/s of the type that attention is computed in; weights may be multiplied in another. `of_datasheet` is the
-    share of the datasheet's figures that the highest entries are; 0 where no datasheet bounds the measurement.
+    share of the datasheet's figures that the highest entries are; 0 if no datasheet bounds the measurement.
     """
 
     bandwidth: tuple[float, ...]
@@ -289,7 +289,7 @@ def lay_out(hardware: Hardware, devices: Devices, engine: str, spec: ModelSpec, 
 
 
 def _able(silicon: Accelerator, *, work: Work | None, sparse: bool) -> str:
-    """The engines that run a model of this kind on this silicon; of any kind where none is stated."""
+    """The engines that run a model of this kind on this silicon; of any kind if none is stated."""
     rows = {name: row for name, row in TRAITS.items() if work is None or work in row.works}
     return f"{', '.join(name for name, row in rows.items() if row.runs_on(silicon, sparse=sparse))} on {silicon.name}"
 

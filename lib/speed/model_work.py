@@ -48,11 +48,11 @@ class DecoderStack(NamedTuple):
 
 
 class ForwardCost(NamedTuple):
-    """A model in one precision: `encoder` and `decoder`, None where there is none; the cache in the terms of `cache_bytes_read`.
+    """A model in one precision: `encoder` and `decoder`, None if there is none; the cache in the terms of `cache_bytes_read`.
 
     A decoder that embeds or ranks makes one pass and no token: its stack is the encoder, and its table of words is only looked up.
 
-    `tower` reads the pictures of a prompt (None where the model takes none), `tower_window` positions of its windowed layers.
+    `tower` reads the pictures of a prompt (None if the model takes none), `tower_window` positions of its windowed layers.
     `encoder_tokens` are the positions that an encoder before a decoder always has (a window of sound), else 0.
 
     `packed_parameters` are stored in fewer bits than they are multiplied in; 0 for formats with units of their own.

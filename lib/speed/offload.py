@@ -46,7 +46,7 @@ class GpuHostSplit(NamedTuple):
 
 
 def split_model(spec: ModelSpec, hardware: Hardware, request: SpeedRequest, accelerators: Mapping[str, Accelerator]) -> GpuHostSplit | None:
-    """Placement of the request's layers on this hardware; None where all are in one memory: nothing is split, or there is no GPU.
+    """Placement of the request's layers on this hardware; None if all are in one memory: nothing is split, or there is no GPU.
 
     Raises:
         BadArgument: another engine than llama.cpp, which alone splits so.

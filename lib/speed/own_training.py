@@ -37,7 +37,7 @@ class OwnTraining(Result):
     cards: TrainingOption
     """The cards."""
     larger: TrainingOption | None = None
-    """The fewest more of the same cards that hold it, where these do not, or the fewest machines of eight; null where neither does."""
+    """The fewest more of the same cards that hold it, where these do not, or the fewest machines of eight; null if neither does."""
 
 
 def judge_own(
@@ -68,7 +68,7 @@ def judge_own(
 def _judge_machines(
     spec: ModelSpec, request: TrainingRequest, cards: Hardware, accelerators: Mapping[str, Accelerator], *, total_tokens: int
 ) -> TrainingOption | None:
-    """The fewest machines full of such cards that hold the training together; FSDP or ZeRO 3 where no sharding is asked for."""
+    """The fewest machines full of such cards that hold the training together; FSDP or ZeRO 3 if no sharding is asked for."""
     shardings: tuple[Sharding, ...] = ("fsdp", "zero3") if request.sharding == "none" else (request.sharding,)
     shares = STACK_TRAITS[request.stack].shards and request.method not in WHOLE_WEIGHTS
     shares = shares and not SHARDING_TRAITS[shardings[0]].within_machine

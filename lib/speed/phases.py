@@ -32,7 +32,7 @@ class TrainingPhase(Result):
     allocated_bytes: int
     """Bytes that tensors hold at its fullest moment, on the fullest device."""
     time_share: float | None
-    """Share of a step's time on one A100 without what passes a link; null where that card has no published rates."""
+    """Share of a step's time on one A100 without what passes a link; null if that card has no published rates."""
     seconds: float | None
     """Seconds of a step on that A100."""
 
@@ -65,7 +65,7 @@ def split_step(
 def _split_grpo(
     spec: ModelSpec, request: TrainingRequest, card: Accelerator, accelerators: Mapping[str, Accelerator], peaks: Mapping[str, int]
 ) -> tuple[TrainingPhase, ...]:
-    """Rollout, scoring and update on one card; without scoring where nothing is scored again."""
+    """Rollout, scoring and update on one card; without scoring if nothing is scored again."""
     alone = replace(request, devices=1, sharding="none")
     speed = predict_step(spec, train_on(card, alone, card.memory_usable or 0), card, accelerators)
     update = max(peaks[name] for name in UPDATE_MOMENTS)

@@ -108,7 +108,7 @@ def computing_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerat
 
 
 def predict_picture_step(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> PictureStep | None:
-    """How long a step takes on a GPU of this kind; None where no rate of its arithmetic is published."""
+    """How long a step takes on a GPU of this kind; None if no rate of its arithmetic is published."""
     units = "fp32" if request.precision == "fp32" else "fp16" if request.fp16 else "bf16"
     if card.kind != "gpu" or not find_peak(card, units):
         return None

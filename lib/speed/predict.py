@@ -75,7 +75,7 @@ def combine_bands(law: Callable[[float, float], Seconds], one: Interval[Seconds]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeedFloor:
-    """The least time that the datasheet allows: no estimate and no end of its range is below it. 0 where the rates were measured."""
+    """The least time that the datasheet allows: no estimate and no end of its range is below it. 0 if the rates were measured."""
 
     ttft_s: Seconds
     tpot_s: Seconds | None
@@ -85,14 +85,14 @@ class SpeedFloor:
 class SpeedEstimate:
     """How fast requests of one shape run while `request.concurrency` of them are in flight.
 
-    `ttft_s` is the time to the first token, and the time of the whole request where nothing is decoded (encoders, pictures); there `tpot_s`
+    `ttft_s` is the time to the first token, and the time of the whole request if nothing is decoded (encoders, pictures); there `tpot_s`
     is `None`. `throughput_tokens_per_s` counts the tokens of all requests together: those generated, prompts included in the time; for
-    encoders those read; `None` for pictures. `bound` names the largest part of a decode step (of the prompt where nothing is decoded);
-    `transfer` is moving weights from host memory. `floor` is `None` where the datasheet sets none (pictures). Sound of `sound_s` seconds
+    encoders those read; `None` for pictures. `bound` names the largest part of a decode step (of the prompt if nothing is decoded);
+    `transfer` is moving weights from host memory. `floor` is `None` if the datasheet sets none (pictures). Sound of `sound_s` seconds
     is read in `windows`,
     one after another, each with an answer of its own.
     `prefill_s` is how long the hardware is occupied by reading one prompt, without what the prompt waits for: a batch that starts together
-    shares its time. `None` where no prompt is read (pictures).
+    shares its time. `None` if no prompt is read (pictures).
     """
 
     request: SpeedRequest
@@ -107,12 +107,12 @@ class SpeedEstimate:
 
     @property
     def decode_tokens_per_s(self) -> Interval[float] | None:
-        """Tokens per second of one request once its first token is there; `None` where nothing is decoded."""
+        """Tokens per second of one request once its first token is there; `None` if nothing is decoded."""
         return None if self.tpot_s is None else self.tpot_s.inverse
 
     @property
     def output_tokens_per_s(self) -> Interval[TokensPerSecond] | None:
-        """Generated tokens per second of all requests together; `None` where nothing is decoded."""
+        """Generated tokens per second of all requests together; `None` if nothing is decoded."""
         return None if self.tpot_s is None else self.throughput_tokens_per_s
 
     @property
@@ -188,7 +188,7 @@ class IntervalColumn:
 class SpeedTable:
     """Estimates of n questions in their order; arrays of shape (n,), times in seconds, rates per second (see `SpeedEstimate`).
 
-    `tpot_s` is NaN where nothing is decoded. `prefill_s` is as in `SpeedEstimate`.
+    `tpot_s` is NaN if nothing is decoded. `prefill_s` is as in `SpeedEstimate`.
     `least_ttft_s` and `least_tpot_s` are the datasheet's floors. `engine_configs`, `inputs`,
     `times` and `encoder_s` (seconds of an encoder that runs before a decoder) are what the numbers came from.
     """
@@ -317,7 +317,7 @@ def _serve(of: Sequence[EngineConfig], inputs: CostModelInputs, times: ServingTi
 
 
 def _time_encoders(of: Sequence[EngineConfig], rows: Sequence[Columns | None], calibration: Calibration) -> Array:
-    """Seconds of shape (n,) of the encoders that run before decoders; 0 where there is none."""
+    """Seconds of shape (n,) of the encoders that run before decoders; 0 if there is none."""
     seconds = np.zeros(len(of))
     which = [at for at, row in enumerate(rows) if row is not None]
     if which:
@@ -335,7 +335,7 @@ def floor_seconds(
 
     `prompts` whole prompts are in the pass: the FLOP of their attention count too.
 
-    The highest of a card's ceilings are its own. 0 where the rates were measured on the machine itself, for those are not ceilings.
+    The highest of a card's ceilings are its own. 0 if the rates were measured on the machine itself, for those are not ceilings.
     """
     least = roofline_seconds(
         read_bytes=bytes_moved(inputs, tokens=tokens, sequences=sequences, cached_tokens=cached_tokens),
@@ -365,7 +365,7 @@ def _ranges(value: Array, half_width: Array, least: Array) -> IntervalColumn:
 
 
 def _largest_parts(times: ServingTimes, decodes: Array) -> list[Bound]:
-    """Largest part of the time: of a decode step, or of the prompt where nothing is decoded."""
+    """Largest part of the time: of a decode step, or of the prompt if nothing is decoded."""
     names: tuple[Bound, ...] = ("bandwidth", "compute", "overhead")
 
     def largest(run: ForwardPass, attention: Quantity) -> NDArray[np.int64]:

@@ -41,8 +41,8 @@ class ShardingOption(Result):
     sharding: Sharding
     """none (one GPU), or the way to share the states."""
     hardware: str | None
-    """Id of the hardware with the lowest price per hour on which even the upper estimate fits; null where none of the platforms has it.
-    Hardware without stated RAM is named for offloaded bytes only where no other holds them."""
+    """Id of the hardware with the lowest price per hour on which even the upper estimate fits; null if none of the platforms has it.
+    Hardware without stated RAM is named for offloaded bytes only if no other holds them."""
     platform: str | None
     """Platform that rents it out; "own" for cards of one's own; null without hardware."""
     name: str | None
@@ -50,7 +50,7 @@ class ShardingOption(Result):
     accelerator: str
     """Id of the GPU: that of the hardware, else the largest one of the platforms."""
     devices: int | None
-    """GPUs that train: those of the hardware, else the fewest that would do, in powers of two; null where no number does."""
+    """GPUs that train: those of the hardware, else the fewest that would do, in powers of two; null if no number does."""
     device_bytes: int
     """Bytes that each GPU needs: with that many, or with the most that were tried."""
     device_high_bytes: int
@@ -58,7 +58,7 @@ class ShardingOption(Result):
     host_bytes: int
     """Bytes in the host's memory."""
     host_memory_bytes: int | None
-    """Usable RAM of the hardware; where no hardware has enough RAM, the most that any has whose GPUs would do. Null where not stated."""
+    """Usable RAM of the hardware; if no hardware has enough RAM, the most that any has whose GPUs would do. Null if not stated."""
     capacity_bytes: int
     """Usable memory of one GPU."""
     usd_per_hour: Usd | None
@@ -66,7 +66,7 @@ class ShardingOption(Result):
 
 
 def find_shardings(spec: ModelSpec, request: TrainingRequest, catalog: Catalog, platforms: Sequence[str]) -> list[ShardingOption]:
-    """One row for each sharding that the stack has, in the order of `SHARDINGS`; none where no hardware of the platforms has a GPU."""
+    """One row for each sharding that the stack has, in the order of `SHARDINGS`; none if no hardware of the platforms has a GPU."""
     places = sorted(_list_places(catalog, platforms), key=_price)
     names = SHARDINGS if STACK_TRAITS[request.stack].shards else SHARDINGS[:1]
     several = (name for name in names if not SHARDING_TRAITS[name].within_machine)  # all hardware here is one machine

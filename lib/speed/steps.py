@@ -38,7 +38,7 @@ class StepTable:
     `seconds[i][j][k]` is a step with `sequences[i]` that decode, `prefill[j]` tokens of prompts and `cached[k]` tokens of cache each;
     `attention_seconds[i]` is the attention over a prompt of `attention_tokens[i]`.
     To the prompt of a request the laws add `fixed_s`, its fixed time, and while others decode `steps_waited` decode steps (κ of
-    `lib.laws.serving`, 0 where a batch starts together).
+    `lib.laws.serving`, 0 if a batch starts together).
     """
 
     sequences: list[float]

@@ -191,7 +191,7 @@ class Rates(NamedTuple):
 
 
 def card_rates(card: Accelerator) -> Rates | None:
-    """The ceilings of a GPU; None where it has no arithmetic in 16 bits of which a rate is published."""
+    """The ceilings of a GPU; None if it has no arithmetic in 16 bits of which a rate is published."""
     peak = card.fastest(*filter(card.supports, HALVES))
     return Rates(peak, float(card.bandwidth), card_class(card) == "gddr") if peak is not None and card.kind == "gpu" else None
 
@@ -238,9 +238,9 @@ def predict_step(
     accelerators: Mapping[str, Accelerator] = MappingProxyType({}),
     host_rate: float | None = None,
 ) -> StepSpeed | None:
-    """How long a step takes on cards of this kind; None where the card has no arithmetic in 16 bits of which a rate is published.
+    """How long a step takes on cards of this kind; None if the card has no arithmetic in 16 bits of which a rate is published.
 
-    Rollouts of GRPO are timed with the catalog's `accelerators`; None too where no speed of their engine follows. `host_rate` is the
+    Rollouts of GRPO are timed with the catalog's `accelerators`; None too if no speed of their engine follows. `host_rate` is the
     bandwidth of a machine's memory in bytes/s, else that of an assumed machine.
     """
     rates = card_rates(card)

@@ -1,4 +1,4 @@
-"""Hardware for a training: which holds it, how long it takes there and for how much, and what to change where it does not fit."""
+"""Hardware for a training: which holds it, how long it takes there and for how much, and what to change if it does not fit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STATES = ("adamw_8bit", "paged_adamw_8bit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingOption(Result):
-    """A training on one piece of hardware; figures of speed and money are null where nothing is published to derive them from."""
+    """A training on one piece of hardware; figures of speed and money are null if nothing is published to derive them from."""
 
     hardware: str
     """Id of the hardware."""
@@ -68,7 +68,7 @@ class TrainingOption(Result):
     host_bytes: int
     """Bytes that the training keeps in the host's memory, of all machines together."""
     host_memory_bytes: int | None
-    """RAM of one machine without the system's share; null where it is not stated, and then it counts as enough."""
+    """RAM of one machine without the system's share; null if it is not stated, and then it counts as enough."""
     longest_sequence_tokens: int
     """Longest sequence that fits with all else unchanged, tokens of its pictures among them; of a picture model the positions of the
     picture, if it fits."""
@@ -192,7 +192,7 @@ def describe_place(
 
 
 def find_started(options: Sequence[TrainingOption]) -> TrainingOption | None:
-    """The first option that trains it, on Jobs where Jobs rents the same hardware; None where nothing trains it."""
+    """The first option that trains it, on Jobs where Jobs rents the same hardware; None if nothing trains it."""
     first = next((option for option in options if option.verdict != "no"), None)
     if first is None:
         return None
@@ -302,7 +302,7 @@ def judge_hardware(
 
 
 def _host_rate(hardware: Hardware, accelerators: Mapping[str, Accelerator]) -> float | None:
-    """Bandwidth of a machine's memory; None where nothing is published about its processor."""
+    """Bandwidth of a machine's memory; None if nothing is published about its processor."""
     known = hardware.traits.owned or hardware.vcpu is not None or hardware.host_cpu is not None
     return find_host_rate(hardware, accelerators)[0] if known else None
 

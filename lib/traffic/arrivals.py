@@ -107,7 +107,7 @@ def draw_arrivals(
 
 
 def read_recording(text: str, shape: RequestShape, random: Generator) -> list[Arrival]:
-    """The requests of a CSV with a time in each line (seconds, or a date and time) and, where there are such columns, their tokens.
+    """The requests of a CSV with a time in each line (seconds, or a date and time) and, if there are such columns, their tokens.
 
     The first line may name the columns; without names they are the time, the prompt and the output. The first request arrives at 0 s.
     """
@@ -145,7 +145,7 @@ def _list_columns() -> str:
 
 
 def _places(head: list[str]) -> dict[str, int]:
-    """The place of each column, by its name; nothing where the first line names none."""
+    """The place of each column, by its name; nothing if the first line names none."""
     names = [cell.strip().casefold() for cell in head]
     columns = {what: next((at for at, name in enumerate(names) if name in aliases), None) for what, aliases in _COLUMNS.items()}
     return {what: at for what, at in columns.items() if at is not None}

@@ -146,7 +146,7 @@ def diagnose_latency(
 
 
 def _check_memory(config: EngineConfig, hardware: Hardware) -> int | None:
-    """Requests that the cache of all copies holds after the weights; None where nothing bounds them or the memory is not known."""
+    """Requests that the cache of all copies holds after the weights; None if nothing bounds them or the memory is not known."""
     memory, layout, request = usable_memory(hardware), config.layout, config.request
     if memory is None:
         return None

@@ -47,9 +47,9 @@ _BENCHMARK: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTimes:
-    """Means of a request, in ms; 0 where a time was not measured. `ttft_ms` begins when the server has the request, its queue included.
+    """Means of a request, in ms; 0 if a time was not measured. `ttft_ms` begins when the server has the request, its queue included.
 
-    Tokens and requests at a time are None where nothing tells them.
+    Tokens and requests at a time are None if nothing tells them.
     """
 
     preprocess_ms: float = 0.0
@@ -168,7 +168,7 @@ def _benchmark(text: str) -> MeasuredTimes | None:
 
 
 def _plain(read: Mapping[str, Any], name: str) -> float:
-    """A number of the JSON; 0 where it is missing or null."""
+    """A number of the JSON; 0 if it is missing or null."""
     value = read.get(name)
     if value is None:
         return 0.0

@@ -159,7 +159,7 @@ def resolve_server(
 
 
 def _mean_shape(question: TrafficQuestion) -> RequestShape:
-    """The mean lengths: those of the recording, where there is one."""
+    """The mean lengths: those of the recording, if there is one."""
     rows = question.recording
     if not rows:
         return question.shape
@@ -200,12 +200,12 @@ def start_simulation(server: Server, question: TrafficQuestion, *, most_events: 
 
 
 def summarise_run(simulation: Simulation, server: Server, question: TrafficQuestion) -> TrafficResult | None:
-    """The figures of a simulation of the question that has ended, at the server's price; None where no request was answered."""
+    """The figures of a simulation of the question that has ended, at the server's price; None if no request was answered."""
     return summarise(simulation, duration_s=question.duration_s, usd_per_hour=server.usd_per_engine_hour, target=question.target)
 
 
 def _check_work(server: Server, question: TrafficQuestion, most_events: int) -> None:
-    """Refuse before the work begins what would be too much of it; by Little's law so many sequences run at a time, with room for them."""
+    """Refuse a question before it runs if it would take too much work. Little's law gives the number of sequences at a time."""
     shape = _mean_shape(question)
     chunks = math.ceil(shape.prompt_tokens / server.plan.token_budget)
     alone = lone_request_s(server, shape)
@@ -301,7 +301,7 @@ _BY_ONE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityNeed:
-    """The replicas that one kind of hardware needs; None where `MOST_REPLICAS` do not suffice, with the best that was reached."""
+    """The replicas that one kind of hardware needs; None if `MOST_REPLICAS` do not suffice, with the best that was reached."""
 
     server: Server
     replicas: int | None
@@ -365,7 +365,7 @@ def find_replicas(server: Server, question: TrafficQuestion, budget: WorkBudget)
 def _try(server: Server, replicas: int, question: TrafficQuestion, budget: WorkBudget) -> TrafficResult | None:
     """The figures of `replicas` at this traffic, from a share of both; a limit of the Space's own queue is that of all replicas.
 
-    None where so few replicas would take more work than one simulation may: their requests take each other's cache without end.
+    None if so few replicas would take more work than one simulation may: their requests take each other's cache without end.
     """
     tried = replicas if server.plan.concurrency_limit else min(replicas, TRIED_REPLICAS)
     rate = question.requests_per_s * tried / replicas

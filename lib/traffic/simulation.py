@@ -291,13 +291,13 @@ class TrafficResult(Result):
     ttft_p99_s: float
     """99th percentile of the time to first token, in seconds."""
     tpot_mean_s: float | None
-    """Mean of the time per output token, in seconds; null where no answer has two tokens."""
+    """Mean of the time per output token, in seconds; null if no answer has two tokens."""
     tpot_p50_s: float | None
-    """Median of the time per output token, in seconds; null where no answer has two tokens."""
+    """Median of the time per output token, in seconds; null if no answer has two tokens."""
     tpot_p95_s: float | None
-    """95th percentile of the time per output token, in seconds; null where no answer has two tokens."""
+    """95th percentile of the time per output token, in seconds; null if no answer has two tokens."""
     tpot_p99_s: float | None
-    """99th percentile of the time per output token, in seconds; null where no answer has two tokens."""
+    """99th percentile of the time per output token, in seconds; null if no answer has two tokens."""
     latency_mean_s: float
     """Mean of the whole time of a request, in seconds."""
     latency_p50_s: float
@@ -321,13 +321,13 @@ class TrafficResult(Result):
     cache_bytes: int
     """Bytes for the KV cache on that device."""
     usd_per_million_tokens: Usd | None
-    """Price of a million output tokens; null where the hardware has no price."""
+    """Price of a million output tokens; null if the hardware has no price."""
     events: int
     """Simulated steps and runs of steps."""
 
     @property
     def steady(self) -> bool:
-        """Whether there was a steady window, so that rates and price are those of a server that goes on."""
+        """Whether there was a steady window, so that rates and price are those of a server in operation."""
         return self.counted_from_s > 0
 
 
@@ -343,7 +343,7 @@ def _spread(name: str, values: NDArray[np.float64]) -> dict[str, float | None]:
 def summarise(
     simulation: Simulation, *, duration_s: float, usd_per_hour: Decimal | None = None, target: Target = Target()
 ) -> TrafficResult | None:
-    """The figures of a simulation that has ended; None where no request was answered."""
+    """The figures of a simulation that has ended; None if no request was answered."""
     jobs = simulation.jobs
     if not jobs:
         return None

@@ -35,7 +35,7 @@ _STATUS_EVENT = "_check_login_status"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginView:
-    """The sign-in, where there is one, and the field for a token."""
+    """The sign-in, if there is one, and the field for a token."""
 
     button: gr.LoginButton | None
     token: gr.Textbox

@@ -79,7 +79,7 @@ def _bar(items: Sequence[str], words: str, *, shown: bool = False) -> str:
 
 
 def _hardware(services: Services, item: str) -> str:
-    """The name of the hardware that a part of the choice means; "" where it means none, so that it is a model."""
+    """The name of the hardware that a part of the choice means; "" if it means none, so that it is a model."""
     try:
         found = find_hardware(services.catalog(), item)
     except UnknownHardware:

@@ -1,4 +1,4 @@
-"""The box *Many models at once* of *My Space*: a CSV of questions, its progress, and a table of the dearest rows and possible savings.
+"""The box *Many models at once* of *My Space*: a CSV of questions, progress, and a table of rows and savings, most expensive first.
 
 A run is a generator of the page's queue. Each of its steps waits in the same fair queue as every other call (`lib.ui.http.fair_queue`).
 """

@@ -90,7 +90,7 @@ def _words_of(run: DefaultRun) -> str:
 
 
 def _smaller_run(services: Services, model: str, prompt: Any, answer: Any, precision: Any) -> DefaultRun | None:
-    """The run that takes the place of this one where the device does not allow it; None where it does, or where nothing fits.
+    """The run that takes the place of this one where the device does not allow it; None if it does, or if nothing fits.
 
     An argument that is wrong is left to the run itself, which refuses it.
     """

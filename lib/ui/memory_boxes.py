@@ -102,7 +102,7 @@ SOLVE = (
 )
 """The numbers of the box."""
 _USUAL = "spaces:l4x1"
-"""Its limits are shown where nothing qualifies, with what comes closest."""
+"""Its limits are shown if nothing qualifies, with what comes closest."""
 _SHARED = ("context_tokens", "precision", "kv_precision", "engine", "gpu_layers", "serving")
 
 

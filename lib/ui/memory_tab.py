@@ -157,7 +157,7 @@ def memory_updates(services: Services, model: str, values: Sequence[Value]) -> U
 
 
 def curve_updates(services: Services, model: str, values: Sequence[Any]) -> Updates:
-    """The chart of memory over context, its heading and its table; none where there is no answer (the card says why).
+    """The chart of memory over context, its heading and its table; none if there is no answer (the card says why).
 
     The first value is the model's longest context.
     """

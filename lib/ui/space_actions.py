@@ -1,7 +1,7 @@
 """*My Space*: a Space's card, the form of an action, its review with the price, the confirmation of exactly that price, the way there.
 
 Two steps: `review_request` asks what an action would do and changes nothing; `action_scenes` does it at the price that was on the
-card. If the price is another one by then, the service refuses, and the review is shown anew.
+card. If the price has changed by then, the service refuses, and the review is shown again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Review:
 class ViewState:
     """One picture of an action under way. `review`, where it is given, takes the place of the old one; `status` likewise.
 
-    `watching`: the Space is being watched, which can be stopped. `again`: the same confirmation may be pressed once more. `arrived`: it
+    `watching`: the Space is being watched, which can be stopped. `again`: the same confirmation may be pressed again. `arrived`: it
     runs on the requested hardware.
     """
 
@@ -300,7 +300,7 @@ def _wire_review(form: FormView, tab: TabParts, services: Services) -> None:
 
 
 def _wire_confirm(form: FormView, tab: TabParts, services: Services) -> None:
-    """The deed and its way through the queue, so that watching can be stopped; what the Hub was asked for is not."""
+    """The action and its way through the queue, so that watching can be stopped; the Hub's work is not stopped."""
 
     async def confirm(
         login_token: gr.OAuthToken | None,
@@ -353,7 +353,7 @@ def _scene_updates(form: FormView, scene: ViewState, confirmation: Confirmation 
 
 
 def _review_updates(form: FormView, review: Review) -> dict[Any, Any]:
-    """A review on the page, with the button that confirms it where there is something to confirm."""
+    """A review on the page, with the button that confirms it if there is something to confirm."""
     return {
         form.card: review.card,
         form.confirm: gr.update(value=review.label, visible=bool(review.label)),

@@ -76,7 +76,7 @@ def size_markup(services: Services, space: str, model: str | None, values: Seque
 
 
 def tier_of_hardware(hardware: object) -> str | None:
-    """The tier of a Space that the page's hardware names; `None` where Spaces do not have it."""
+    """The tier of a Space that the page's hardware names; `None` if Spaces do not have it."""
     platform, _, flavor = str(hardware or "").partition(":")
     return _tier(platform, flavor)
 

@@ -51,7 +51,7 @@ class TrainedKind:
     id: str = ""
     medium: Medium = "text"
     objectives: tuple[str, ...] = ()
-    """Those for this kind of model, the usual one first; empty where the model is not known."""
+    """Those for this kind of model, the usual one first; empty if the model is not known."""
     media: frozenset[str] = frozenset()
     """Pictures or sound that an example has."""
 

@@ -265,7 +265,7 @@ def test_watching_can_be_stopped_and_the_switch_goes_on(open_page: Open, hub: Sp
     page.get_by_role("button", name="Switch to 1x Nvidia L4 at $0.80/hour").click()
     expect(page.locator("#progress .stages .now")).to_contain_text("Building")
     page.get_by_role("button", name="Stop watching").click()
-    expect(page.locator("#progress")).to_contain_text("What was asked of the Hub goes on")
+    expect(page.locator("#progress")).to_contain_text("The Hub continues with the request")
     expect(page.get_by_role("button", name="Stop watching")).to_be_hidden()
     assert hub.spaces["ada/chat"].requested == "l4x1"
 

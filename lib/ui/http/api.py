@@ -5,8 +5,8 @@ answers them over plain HTTP, and `lib.ui.http.mcp` makes tools of them. Argumen
 are public; a keyword-only `token` is the caller's own and is in no list: it acts for an account, or reads a gated or private model.
 
 `wrap_question` and `wrap_stream` put a question into a device queue and turn every exception into the interface's own refusal. A refusal
-has its own words. Anything else is a mistake of ours: it is logged, and the caller gets a sentence without details, for they could hold a
-path, a token or someone else's input.
+has its own words. Anything else is a mistake of ours: it is logged, and the caller gets a sentence without details, because those could
+have a path, a token or someone else's input.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ _MENDABLE = 422  # every other code is something that the caller can mend
 
 
 def error_body(sentence: str, code: str, status: int | None = None) -> JSONResponse:
-    """A refusal in Gradio's form, with the status of its code where none is given."""
+    """A refusal in Gradio's form, with the status of its code if none is given."""
     return JSONResponse({"error": sentence, "title": code}, status_code=status or _STATUS.get(code, _MENDABLE))
 
 

@@ -83,7 +83,7 @@ def become_caller(caller: str | None) -> None:
 
 
 def current_caller() -> str:
-    """The caller on this thread; "" where it is not a request (a script, a test)."""
+    """The caller on this thread; "" if it is not a request (a script, a test)."""
     request: Any = LocalContext.request.get(None)  # a call out of Gradio's queue runs on a task of the queue, with the request at hand
     scope = getattr(getattr(request, "request", None), "scope", {})
     return scope.get(KEY) or _caller.get() or ""
@@ -158,7 +158,7 @@ class QueueSlots:
         self._arriving: list[tuple[str, Hashable]] = []
 
     def queue_of(self, number: object) -> str | None:
-        """The queue of Gradio's that the page's function of this number waits in; None where it waits in none."""
+        """The queue of Gradio's that the page's function of this number waits in; None if it waits in none."""
         fn = self._page.fns.get(number) if type(number) is int else None
         return fn.concurrency_id if fn is not None and fn.queue else None
 

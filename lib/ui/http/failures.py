@@ -73,7 +73,7 @@ def drop_wrong_hosts(scope: Scope) -> None:
     """Take out headers that name a host which cannot be one: Gradio makes its own address of them, and would die of it.
 
     The list itself is changed and not a copy: Gradio's CORS rules, which run before, read the host in it as the answer begins.
-    Where none is left (HTTP/1.0 asks for none) a name takes its place.
+    If none is left (HTTP/1.0 asks for none) a name takes its place.
     """
     headers = scope["headers"]
     headers[:] = [

@@ -248,7 +248,7 @@ _METHOD_LENGTH = 100
 def refuse_message(message: object, headers: Headers) -> JSONResponse | None:
     """JSON-RPC's own answer to an invalid message; None for a valid one.
 
-    Some would end in a bare 500, others would be repeated in the answer. `message` is None where the body is not JSON.
+    Some would end in a bare 500, others would be repeated in the answer. `message` is None if the body is not JSON.
     """
     version = headers.get("mcp-protocol-version")
     if message is None:

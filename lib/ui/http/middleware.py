@@ -266,7 +266,7 @@ class ApiMiddleware:
         return False
 
     def _device_queue(self, path: str, call: re.Match[str] | None, payload: Mapping[str, Any]) -> str | None:
-        """The device queue that this call waits in; None where it waits for nothing."""
+        """The device queue that this call waits in; None if it waits for nothing."""
         if self._places is not None and _is_numbered(path):
             return self._places.queue_of(payload.get("fn_index"))
         endpoint = self._endpoints.get(call["name"]) if call is not None else None
@@ -304,7 +304,7 @@ class ApiMiddleware:
             await self._bodies.aside(check_arguments, endpoint.question, arguments)
 
     async def _json_of_message(self, body: bytes) -> Any:
-        """The JSON of an MCP message; None where it is not JSON."""
+        """The JSON of an MCP message; None if it is not JSON."""
         try:
             return await self._bodies.parse(body)
         except UnreadableJson:

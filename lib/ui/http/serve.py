@@ -126,8 +126,8 @@ def _health_route(services: Services) -> Route:
 _FULL = 2
 """The generation of a full collection."""
 KEEP_ALIVE_S = 75
-"""A connection without a request is kept so long. Common clients keep theirs for 5 s (httpx) to 60 s (proxies); a server that gives up
-first, as uvicorn does after 5 s, resets requests that are on their way."""
+"""Seconds for which a connection without a request is kept. Common clients keep theirs for 5 s (httpx) to 60 s (proxies); a server that
+gives up first, as uvicorn does after 5 s, resets requests that are on their way."""
 
 
 def after_launch(page: gr.Blocks, warm_up: Callable[[], None]) -> None:
@@ -145,7 +145,7 @@ def after_launch(page: gr.Blocks, warm_up: Callable[[], None]) -> None:
 
 
 LOOK_AGAIN_S = 120.0
-"""Garbage among objects that were spared is found after so long at the latest."""
+"""Garbage among these objects is found after this time at the latest."""
 
 
 def spare_survivors(clock: Callable[[], float] = time.monotonic) -> Callable[[str, Mapping[str, int]], None]:

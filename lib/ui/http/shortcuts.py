@@ -1,6 +1,6 @@
 """Fast paths around Gradio: the page, rendered once for all visitors, and API questions that need no queue.
 
-The page. `GET /` and the descriptions of the API are the same for all visitors, except for the address of the app. Gradio builds them anew
+The page. `GET /` and the descriptions of the API are the same for all visitors, except for the address of the app. Gradio builds them again
 for each visit. That takes 0.2 s of processor time for this page (3 ms for an empty page), so a few visits a second saturate a processor.
 Nothing in them depends on the visitor. There is no password before the page, one event of the page asks for the login, another one reads
 the values of a link, and deep links are disabled (`lib.ui.http.middleware`). So each response is rendered once, without a sign-in, under a
