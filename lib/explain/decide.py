@@ -1,7 +1,7 @@
 """Decides the cause: the message of a text that counts, with its numbers.
 
 The first failure wins, because later ones follow from it; a message that repeats another one in its own words wins over that one. Without a
-failure a warning counts, then a line that only reports a failure, then the lines of a normal start.
+failure its family counts (`Message.kind`), then a warning, then a line that only reports a failure, then the lines of a normal start.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from lib.explain.names import Named, find_names
 from lib.explain.rows import Message, Outcome, holds, load_messages
 from lib.explain.text import PastedText
 
-_ORDER = ("failure", "warning", "followup", "notice", "detail")
+_ORDER = ("failure", "family", "warning", "followup", "notice", "detail")
 _OUTCOMES: Mapping[str, Outcome] = {
-    "failure": "failed", "followup": "failed", "warning": "warning", "notice": "started", "detail": "information",
+    "failure": "failed", "family": "failed", "followup": "failed", "warning": "warning", "notice": "started", "detail": "information",
 }  # fmt: skip
 _GENERIC = frozenset({"torch"})
 """Programs inside others: the name of the outer one says more."""
@@ -104,7 +104,10 @@ def decide_cause(reading: Reading, given: frozenset[str] = frozenset()) -> Expla
     """The explanation of a text. `given` are codes of `context` rows that hold even if the text does not show them."""
     findings, named = reading.findings, reading.named
     found = given.union(finding.message.code for finding in findings)
-    own = [finding for finding in findings if finding.message.kind != "context"]
+    own = [
+        finding for finding in findings
+        if finding.message.kind != "context" and (not finding.message.among or not found.isdisjoint(finding.message.among))
+    ]  # fmt: skip
     if not any(finding.message.kind != "detail" for finding in own):
         return Explanation(numbers={}, named=named)
     wrapped = {code for finding in own for code in finding.message.wraps}
@@ -132,14 +135,14 @@ def decide_cause(reading: Reading, given: frozenset[str] = frozenset()) -> Expla
     )
 
 
-def _rank(item: tuple[Finding, _Meaning], wrapped: set[str]) -> int:
+def _rank(item: tuple[Finding, _Meaning], wrapped: set[str]) -> float:
     """Rank of a finding as the cause, 0 first. A failure from which the program recovered ranks after all other failures."""
     finding, meaning = item
     kind = finding.message.kind
     later = finding.message.code in wrapped
     if meaning.outcome == "failed" and kind not in {"followup", "detail"}:
-        return later
-    return {"recovered": 2, "slow": 3 + later}.get(meaning.outcome, 5 + _ORDER.index(kind))
+        return 2 if kind == "family" else later
+    return {"recovered": 3, "slow": 4 + later}.get(meaning.outcome, 6 + _ORDER.index(kind) + later / 2)
 
 
 def _fewer(item: tuple[Finding, _Meaning], lines_of: Counter[str]) -> int:

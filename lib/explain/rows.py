@@ -27,7 +27,7 @@ from pydantic import Field, ValidationError
 from lib.catalog.rows import DATA, Day, Row, Text
 from lib.errors import BadCatalog
 
-Kind = Literal["failure", "warning", "notice", "followup", "detail", "context"]
+Kind = Literal["failure", "family", "warning", "notice", "followup", "detail", "context"]
 Outcome = Literal["failed", "recovered", "slow", "warning", "started", "information"]
 PROGRAMS = (
     "Spaces and ZeroGPU", "the Hub's API and Jobs", "torch", "transformers", "diffusers", "bitsandbytes", "accelerate", "TRL", "Unsloth",
@@ -110,7 +110,7 @@ class Message(Row):
     phase: Text
     """When: load, start, compile, run, train, call or build."""
     kind: Kind = "failure"
-    """`failure` stops the work; `followup` says that something failed, the cause is elsewhere; `detail` belongs to another message;
+    """`failure` stops the work; `family` is a class of failures, read where no row is more exact; `followup` says that something failed, the cause is elsewhere; `detail` belongs to another message;
     `context` only says where the text comes from."""
     find: tuple[Text, ...]
     """Plain texts, one of which the message contains."""
@@ -120,6 +120,8 @@ class Message(Row):
     """Numbers that must all be read, or the message does not match."""
     either: tuple[Text, ...] = ()
     """Numbers of which at least one must be read, or the message does not match."""
+    among: tuple[Text, ...] = ()
+    """Codes of `context` rows, of which the text must hold one, or the message does not match: other programs print the same words."""
     derive: tuple[Text, ...] = ()
     """`NAME = A + B`: numbers that follow from others; of several lines for one name, the first with both inputs counts."""
     divisors: str = ""

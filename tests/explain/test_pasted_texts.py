@@ -6,6 +6,8 @@ Texts n01 to n35 were written from the sources of releases of 2025 and 2026 befo
 Texts fr-01 to fr-60 and ff-01 to ff-45 are by a third person, who saw no row. Before rows were written for them, 27 of the 60 causes
 were right, and 1 of the 45 others was taken for a known message. Texts sb-01 to sb-34 are messages of public threads for which no row
 existed: 2 of them were answered then. Texts sc-01 to se-14 are messages as further searches showed them: 25 of 54 were right.
+Texts fm-01 and on are short messages that families read; their codes and numbers are the answers, read and approved. Families must not take
+texts fmf-01 and on.
 `seen` marks the texts that were read before their rows were written.
 """
 
