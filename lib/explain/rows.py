@@ -110,8 +110,8 @@ class Message(Row):
     phase: Text
     """When: load, start, compile, run, train, call or build."""
     kind: Kind = "failure"
-    """`failure` stops the work; `family` is a class of failures, read where no row is more exact; `followup` says that something failed, the cause is elsewhere; `detail` belongs to another message;
-    `context` only says where the text comes from."""
+    """`failure` stops the work; `family` is a class of failures, read only where no row is more exact; `followup` only reports a failure;
+    `detail` belongs to another message; `context` only shows where the text comes from."""
     find: tuple[Text, ...]
     """Plain texts, one of which the message contains."""
     numbers: tuple[Text, ...] = ()
