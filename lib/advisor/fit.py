@@ -1,8 +1,8 @@
 """Whether a configuration fits an offer, in memory and on disk, how much memory it leaves free, and which changes would make it fit.
 
-The bytes to hold depend on how the engine keeps the cache. Engines with a static batch hold every request at the longest length. Servers
-hold the tokens that are there: one request of the longest length, or all that come at a time at their mean length. ZeroGPU lends every
-call a slice of its own, so that it holds one request. A disk that is too small is a reason only where the memory would do.
+The bytes to hold depend on the engine's cache. Engines with a static batch hold every request at the longest length. Servers must hold one
+request of the longest length, and all concurrent requests at their mean length. ZeroGPU lends every call a slice of its own, so it holds
+one request. A disk that is too small is a reason only if the memory is large enough.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from lib.units import GIB
 from lib.workload import Family, MemoryRequest, PipelineRequest, Workload
 
 NEARLY_FULL = 0.05
-"""Share of the engine's own part of a device that stays free in a comfortable fit, for longer prompts and what a release adds at start: a
-judgement. With less, the reason states the rest."""
+"""Share of the engine's own part of a device that stays free in a comfortable fit, for longer prompts and for memory that a new release
+takes at start (our judgement). With less, the reason states the free bytes."""
 COMFORT = 0.10
 """Share of a device that stays free in a comfortable fit: fragmentation of the allocator, longer prompts, other libraries."""
 
-# Peak beyond the weights of pipelines that draw, where the pipeline was not run: decoding the picture dominates.
+# Peak beyond the weights for pipelines that were not run: decoding the picture dominates.
 # CogVideoX 2b and 5b, bf16 and int8, 49 frames of 480 x 720 on A100: 24.53 - 12.55, 31.75 - 19.76, 22.29 - 10.30 = 12.0 GiB each.
 # FLUX.1-dev bf16, 1024 px on H100: 36.17 GiB less 31.42 GiB of weights; the largest of the published pipelines for pictures.
 # github.com/sayakpaul/diffusers-torchao at 9b9f238 (2024-09)
@@ -55,9 +55,9 @@ WORKING_BYTES = {"video": 12 * GIB, "image": int(4.75 * GIB)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """Memory of a configuration compared with the part of one device that the engine may fill; `working_bytes` were added for the pipeline.
+    """Memory of a configuration compared with the part of one device that the engine may fill.
 
-    `device_bytes` is all that is usable of the device, `capacity_bytes` the share of it that the engine claims.
+    `device_bytes` are usable on the device, `capacity_bytes` the engine's share of them. `working_bytes` were added for a pipeline.
     """
 
     memory: MemoryEstimate
@@ -94,7 +94,7 @@ class Headroom:
 
 
 def measure_headroom(memory: MemoryEstimate, device_bytes: int, family: Family) -> Headroom:
-    """The headroom of this estimate on a device of which this much is usable; an engine may fill only the share that it claims."""
+    """The headroom of an estimate on a device with `device_bytes` usable; an engine may fill only the share that it claims."""
     working = 0 if memory.stages else max(0, WORKING_BYTES.get(family, 0) - memory.activation_bytes)
     return Headroom(
         memory=memory,
@@ -148,9 +148,10 @@ class JudgeContext:
 
     @property
     def held_tokens(self) -> int:
-        """Tokens of each request that a server's cache holds while all run: the usual ones, or half of a context that was asked for.
+        """Tokens of each request that a server's cache holds while all run: the usual length, or half of a stated context if that is more.
 
-        Lengths that spread evenly up to a limit take half of it on average. A stated prompt or the default context leaves the usual ones.
+        Lengths that are spread evenly up to a limit are half of it on average. With a stated prompt or the default context, the usual
+        length counts.
         """
         usual = self.speed_request.prompt_tokens + self.speed_request.output_tokens
         asked = self.workload.context_tokens not in {0, Workload().context_tokens} and not self.workload.prompt_tokens
@@ -256,7 +257,7 @@ def _host_too_small(offer: Hardware, layers: int, cpu_moe_layers: int, needed_by
 def _leave_layers(
     offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int, request: MemoryRequest
 ) -> tuple[Candidate, Headroom] | None:
-    """The most layers that llama.cpp can put on the cards with room to spare, where the memory of their host holds the others."""
+    """The most layers that llama.cpp can put on the cards comfortably; None if the host cannot hold the others."""
     host = host_memory(offer)
     most = most_layers_on_card(model.spec, request, offer.silicon, int(device_bytes * (1 - COMFORT)))
     if most == 0 or host is None:
@@ -269,14 +270,14 @@ def _leave_layers(
 
 
 def max_concurrency(offer: Hardware, candidate: Candidate, context: JudgeContext, model: HostedModel, device_bytes: int) -> int:
-    """How many requests of `held_tokens` a server's cache holds; without an end, as many as were asked for."""
+    """Number of requests of `held_tokens` that a server's cache holds; the requested concurrency if nothing limits it."""
     usual = _memory_request(candidate, *_shapes(candidate, context, 1)[-1], context.workload)
     most = count_sequences(model.spec, usual, device_bytes, offer.processor)
     return context.workload.concurrency if most is None else most * (context.workload.serving.data_parallel or 1)
 
 
 def _shapes(candidate: Candidate, context: JudgeContext, concurrency: int) -> tuple[tuple[int, int], ...]:
-    """Tokens and batch to hold: the longest request for each, or by a server one of them and all at `held_tokens`."""
+    """Shapes (tokens, batch) that must fit: all requests at the longest length; with a server one of these, and all at `held_tokens`."""
     longest, serving = context.context_tokens, context.workload.serving
     if serving is not DEFAULTS:
         each = ceil_divide(concurrency, serving.data_parallel or 1)
@@ -309,9 +310,9 @@ def _hold(
     serving: Serving,
     silicon: ById[Accelerator],
 ) -> PerDevice:
-    """The same silicon is offered by several platforms, and most questions differ only in length or number.
+    """Cached, because several platforms offer the same silicon, and most questions differ only in length or number.
 
-    As many are kept as the whole catalog takes on one piece of hardware: some 9,000, 20 MB.
+    The cache takes the whole catalog on one piece of hardware: about 9,000 entries, 20 MB.
     """
     request = MemoryRequest(precision=precision, engine=engine, devices=devices, pictures=pictures, media=media, serving=serving)
     return count_per_device(spec.value, request, silicon.value)
@@ -324,9 +325,9 @@ def _needed_bytes(headroom: Headroom) -> int:
 def _too_small(
     candidate: Candidate, headroom: Headroom, spec: ModelSpec, request: MemoryRequest, usual: tuple[int, int], silicon: Accelerator
 ) -> Reason:
-    """By how much it is too small, and the longest context or the most requests that would fit.
+    """The missing bytes, and the longest context or the most requests that would fit.
 
-    Where the longest request decides, a shorter context fits only if the `usual` tokens and batch, cut to it, fit as well.
+    If the longest request decides, a shorter context counts only if `usual` (tokens and batch, cut to that context) fits too.
     """
     values: dict[str, Value] = {
         "needed_bytes": headroom.needed_bytes,

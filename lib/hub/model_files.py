@@ -1,13 +1,12 @@
-"""A model on the Hub as a value: its configuration and the headers of its weights. No weights are downloaded.
+"""Reads a model on the Hub: its configuration and the headers of its weights. No weights are downloaded.
 
 1. /api/models/{id}?blobs=true     commit, files and their sizes, card
 2. config.json and the like, and the index of the weights                  together
 3. all headers of the shards in one request, where the Hub gives them (the newest commit of the main branch)
    else the first bytes of every weight file (its header)                  together, 16 at a time
 
-huggingface_hub 2.4 (`get_sharded_safetensors_metadata`) asks for all headers at once too. Where the Hub does not give them, an index names
-the shards and the tensors in each: from the tensors' names the length of a shard's header can be foreseen, so one request per shard brings
-the whole header; only a longer one takes a second.
+huggingface_hub 2.4 (`get_sharded_safetensors_metadata`) also requests all headers at once. If the Hub does not give them, the index names
+the tensors of each shard. Their names give an estimate of the header's length, so one request per shard usually reads the whole header.
 """
 
 from __future__ import annotations
@@ -38,7 +37,8 @@ _MOST_NAMED = 4
 _Key = tuple[str, str, str | None, str]
 _cache: Cache[_Key, HubModel] = Cache(most=400_000, seconds=600, weight=lambda model: model.weight)
 _refused: Cache[_Key, HubModel] = Cache(most=100_000, seconds=30, weight=lambda model: model.weight)
-"""Repositories that could not be worked out, such as those with a broken config.json: their owners may be mending them."""
+"""Repositories that could not be resolved, such as those with a broken config.json; kept for a short time, because their owners may fix
+them."""
 
 
 def read_model(
@@ -72,7 +72,7 @@ def read_model(
 
 
 def forget_soon(model: HubModel) -> None:
-    """Read this repository again when it is asked for in 30 s or later: it could not be worked out."""
+    """Keep a repository that could not be resolved for 30 s only, then read it again."""
     key = _cache.drop(model)
     if key is not None:
         _refused.keep(key, model)
@@ -187,7 +187,7 @@ def _model(
 
 
 def _base_model(listing: Listing, documents: dict[str, str]) -> str | None:
-    """The base model of an adapter: its adapter_config.json says it, else a tag of its card."""
+    """The base model of an adapter, from its adapter_config.json or else a tag of its card."""
     if "adapter_config.json" not in documents:
         return listing.base_model
     adapter = parse_object(documents["adapter_config.json"].encode(), listing.id, "adapter_config.json", MAX_DOCUMENT_NODES)
@@ -214,7 +214,7 @@ class RepositoryReader:
     """One model at one commit, read by one caller; counts what it has read."""
 
     def __init__(self, client: AsyncClient, hub: Hub, listing: Listing, *, newest: bool = False) -> None:
-        """`newest` where the listing is that of the main branch as it is now."""
+        """`newest`: the listing is that of the newest commit of the main branch."""
         self.client, self.hub, self.listing, self.newest = client, hub, listing, newest
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._left = _MAX_HEADERS_BYTES
@@ -270,7 +270,7 @@ async def _read_copy(source: RepositoryReader, choice: WeightsChoice) -> Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Index:
-    """An index: for each file the foreseen bytes of its header; the names of all tensors; the total it states."""
+    """An index: the estimated header length of each file, the names of all tensors, and the stated total."""
 
     files: dict[str, int]
     names: frozenset[str]
@@ -306,7 +306,7 @@ def _stated_total(index: Any) -> int | None:
 
 
 async def _together(source: RepositoryReader, index: str) -> WeightsReading | None:
-    """All headers of a sharded copy in one request; None if the Hub does not give them, or of other files than are listed."""
+    """All headers of a sharded copy in one request; None if the Hub does not give them, or those of other files."""
     url, files = source.hub.headers_url(source.listing.id, index), source.listing.files
     try:
         body = (await source.hub.fetch(source.client, url, what=source.listing.id, limit=_MAX_HEADERS_BYTES)).body
@@ -384,7 +384,7 @@ async def _header(source: RepositoryReader, file: str, foreseen: int) -> tuple[b
 
 
 def _pickle(source: RepositoryReader, files: tuple[str, ...], index: _Index | None) -> WeightsReading:
-    """Sizes only: a pickle runs code when it is opened, so it is not."""
+    """Sizes only: opening a pickle would run its code."""
     sizes = [source.listing.files.get(file) for file in files]
     total = index.total_bytes if index else None
     if total is None and None in sizes:
@@ -408,7 +408,7 @@ async def _gguf(source: RepositoryReader, files: tuple[str, ...]) -> WeightsRead
 
 
 async def _gguf_header(source: RepositoryReader, file: str, *, first: bool) -> Header:
-    """Ask for the start of the file, then for ever larger pieces, until the header is whole (the first holds a vocabulary)."""
+    """Read the start of the file, then growing pieces, until the header is complete (that of the first part contains a vocabulary)."""
     data, ahead = b"", _GGUF_FIRST_BYTES if first else _FIRST_BYTES
     while True:
         answer = await source.part(file, len(data), len(data) + ahead)

@@ -50,7 +50,7 @@ _MORE_LESS = {
 }
 _SAME = 0.005
 _TWICE = 2.0
-_WIDEST = 2.0  # a bar is drawn at most twice as long as the other
+_WIDEST = 2.0  # times the length of the other bar, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +73,9 @@ def format_figure(kind: FigureName, value: float) -> str:
 
 
 def format_error(kind: FigureName, ratio: float | None) -> str:
-    """How far a prediction was off, from (predicted / measured − 1): memory "4 % too high", a time or a rate "3.1× too optimistic".
+    """The error of a prediction in words, from predicted / measured − 1: memory "4 % too high", a time or a rate "3.1× too optimistic".
 
-    A time that was predicted too short and a rate that was predicted too high are the same mistake, and are called the same.
+    A time that was predicted too short and a rate that was predicted too high are both "too optimistic".
     """
     if ratio is None:
         return ""
@@ -92,7 +92,7 @@ def format_error(kind: FigureName, ratio: float | None) -> str:
 
 
 def compare_figures(run: MeasureAnswer | ChatMetrics) -> Iterator[ComparedFigure]:
-    """The measured figures of a run, each with its prediction and the error of that."""
+    """The measured figures of a run, each with its prediction and error."""
     for kind, name in KINDS:
         figure = _beside(kind, name, getattr(run, kind), run.predicted, run.error_ratio)
         if figure is not None:
@@ -137,7 +137,7 @@ def predicted_below(figure: ComparedFigure) -> Markup:
 
 
 def measured_table(run: MeasureAnswer, caption: str) -> str:
-    """Measured against predicted, a row and two bars for each figure."""
+    """Measured and predicted, with a row and two bars for each figure."""
     heads = ("Figure", "Measured", "Predicted", "The prediction was")
     rows = [
         (
@@ -186,7 +186,7 @@ _VERDICTS = {
 
 
 def expected_card(run: ExpectedAnswer, reference: str) -> str:
-    """Prediction of a run before it, and its memory next to the memory that it may take."""
+    """The prediction of a run before it starts, and its memory compared with the limit."""
     figures = []
     for kind, name in KINDS:
         if (figure := getattr(run.predicted, kind)) is not None:

@@ -1,4 +1,4 @@
-"""`/simulate_batching`: requests that arrive together on a model and hardware, by policy; and what the tab *Traffic* draws of it."""
+"""`/simulate_batching`: requests that arrive together on a model and hardware, by policy; and streams for the tab *Traffic*."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ LEAST_RATE, MOST_RATE = 0.0001, 10_000
 _AT_ONCE, _WAIT_S = 2, 30.0
 MAX_SIMULATIONS_WAITING, _OWN_WAITING = 16, 4
 _TURNS = FairTurns(_AT_ONCE, queue_slots=MAX_SIMULATIONS_WAITING, own_queue_slots=_OWN_WAITING)
-"""Simulations take a processor each while they run, so few run at a time and the others wait for a moment.
+"""A running simulation occupies a processor, so only `_AT_ONCE` run at a time and the others wait.
 
-At most 14 threads ask `/simulate_batching` (`lib.ui.http.fair_queue`) and two events of the page stream it, so each finds a place.
+At most 14 threads call `/simulate_batching` (`lib.ui.http.fair_queue`), and two events of the page stream it, so `MAX_SIMULATIONS_WAITING`
+places are enough.
 """
 
 
@@ -94,7 +95,7 @@ class ServedArguments(Arguments):
     spread: Annotated[float, number(0, 3), Form("Spread", group="traffic")] = 0.5
     """Uniform: share of the mean either way (at most 1); lognormal: its variation."""
     replicas: Annotated[int, whole_number(1, MOST_REPLICAS), Form("Replicas", "machines", group="traffic")] = 1
-    """Pieces of this hardware."""
+    """Replicas of the model, each on hardware of this kind."""
     cold_start_s: Annotated[float, number(0, 3_600), Form("Cold start, s", "cold", group="traffic")] = 120
     """Seconds that a replica takes to wake."""
     scale_to_zero_after_s: Annotated[Seconds, Form("Scale to zero after, s", "idle", group="traffic")] = 0
@@ -125,7 +126,7 @@ class ServedArguments(Arguments):
         return RequestShape(prompt_tokens=self.prompt_tokens, output_tokens=self.output_tokens, lengths=self.lengths, spread=self.spread)
 
     def question(self, policy: Policy) -> TrafficQuestion:
-        """The question, of which requests and duration are still those by default."""
+        """The question with default arrivals and duration."""
         fields, serving = type(self).model_fields, self.serving
         batch = merge_setting("max_batch_size", self.max_batch_size, fields["max_batch_size"].default, "max_num_seqs", serving.sequences)
         if batch > MOST_BATCH:
@@ -161,7 +162,7 @@ class BatchingArguments(ServedArguments):
     duration_s: Annotated[float, number(1, LONGEST_S), Form("Duration, s", "duration", group="traffic")] = 300
     """Seconds in which requests arrive; all of them are answered. At most about 10,000 requests are simulated."""
     seed: Annotated[int, whole_number(0, 2**31), Form("Seed", group="traffic")] = 0
-    """Of the random numbers: the same seed gives the same requests."""
+    """Seed of the random numbers; the same seed gives the same requests."""
     arrivals: Annotated[arriving.Arrivals, one_of(arriving.ARRIVALS), Form("Arrivals", group="traffic")] = "poisson"
     """poisson, bursty, recorded or closed."""
     burstiness: Annotated[float, number(0.01, 1), Form("Burstiness", "bursts", group="traffic")] = 0.25
@@ -207,7 +208,7 @@ Step = TypeVar("Step")
 
 
 def _in_turns(app: App, steps: Iterator[Step]) -> Iterator[Step]:
-    """The same steps, each worked out at its turn: a caller who reads slowly, or asks for many, keeps no other caller waiting."""
+    """Compute each step in a turn of its own, so that a caller who reads slowly or asks for many does not delay others."""
     end, caller = object(), app.caller()
     while True:
         with _TURNS.turn(caller, _WAIT_S, ManySimulations):
@@ -224,7 +225,7 @@ def simulate_batching(app: App, arguments: BatchingArguments) -> BatchingAnswer:
     Returns:
         The figures of one simulation, and with `capacity` the replicas and tiers that keep the targets.
     """
-    spec = app.models(arguments.model)  # may wait for a build or the Hub, so it has no turn
+    spec = app.models(arguments.model)  # outside of the turn, because it may wait for a build or the Hub
     with _TURNS.turn(app.caller(), _WAIT_S, ManySimulations):
         question = arguments.whole_question()  # reads a recording of up to a million characters
         hardware = app.catalog().resolve_hardware(arguments.hardware)
@@ -291,7 +292,7 @@ def _server(app: App, spec: ModelSpec, hardware: AnyHardware, question: TrafficQ
 def _find_needs(
     app: App, spec: ModelSpec, server: Server, question: TrafficQuestion, arguments: ServedArguments, budget: WorkBudget
 ) -> Iterator[CapacityNeed | None]:
-    """The need of the stated hardware, then that of each tier of its platform that holds the model; None at each try between."""
+    """The replicas of the stated hardware, then of each tier of its platform that holds the model; None after each try."""
     once = server.with_replicas(1)
     yield from find_replicas(once, question, budget)
     if server.hardware.traits.owned:
@@ -339,7 +340,7 @@ def _tier(need: CapacityNeed) -> TierNeedEntry:
 
 
 def stream_loads(app: App, arguments: ServedArguments) -> Iterator[LoadsAnswer]:
-    """The three policies side by side along the load, load by load; each answer holds one load more.
+    """The three policies at rising loads; each answer has one load more.
 
     Raises:
         AdvisorError: an argument that is wrong, or hardware that does not hold the model.
@@ -378,7 +379,7 @@ def _load_entry(point: SweepPoint) -> LoadEntry:
 
 
 def stream_needs(app: App, arguments: BatchingArguments) -> Iterator[CapacityNeedEntry]:
-    """The machines that the traffic needs within the targets, tier by tier; each answer holds one tier more, the stated hardware first.
+    """The replicas that keep the targets, tier by tier; each answer has one tier more, the stated hardware first.
 
     Raises:
         AdvisorError: an argument that is wrong, no target, or hardware that does not hold the model.
