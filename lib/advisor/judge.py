@@ -21,7 +21,7 @@ from lib.advisor.explain import LesserSteps, explain_configuration, explain_offe
 from lib.advisor.fit import DoesNotFitReason, HostedModel, JudgeContext, Placement, max_concurrency, place_candidate
 from lib.advisor.rank import NEARLY_AS_FAST, VERDICTS, drop_uncertain_gains, order_configurations, settles, total_rate, weigh
 from lib.advisor.speed import attach_bounds, bound_speed, find_roofline, predict_placements
-from lib.advisor.speed_verdict import judge_speed
+from lib.advisor.speed_verdict import SLOW, judge_speed
 from lib.catalog.offers import OWN_COUNTS, Hardware, Offer, own_hardware
 from lib.cost.usage import LOADS
 from lib.engines import TRAITS
@@ -144,7 +144,42 @@ def judge_models(hardware: Hardware, contexts: Sequence[JudgeContext]) -> list[r
             verdicts.append(verdict if isinstance(verdict, result.Entry) else (verdict.reason, *verdict.also))
         else:
             verdicts.append(_decide(hardware, trial, context, model))
+    for place in _misses_of_speed(hardware, verdicts, contexts):
+        verdicts[place] = _judge_on_fewer(hardware, contexts[place]) or verdicts[place]
     return verdicts
+
+
+def _misses_of_speed(
+    hardware: Hardware, verdicts: Sequence[result.ConfiguredHardware | tuple[Reason, ...]], contexts: Sequence[JudgeContext]
+) -> list[int]:
+    """Places of the models that several own cards run too slowly, and that no setting spreads over them."""
+    if not hardware.traits.owned or hardware.accelerator_count < 2:  # noqa: PLR2004  of one card there are no fewer
+        return []
+    return [
+        place
+        for place, (verdict, context) in enumerate(zip(verdicts, contexts, strict=True))
+        if isinstance(verdict, tuple) and all(reason.code in SLOW for reason in verdict) and not context.workload.serving.sets_devices
+    ]
+
+
+def _judge_on_fewer(cards: Hardware, context: JudgeContext) -> result.ConfiguredHardware | None:
+    """The verdict on the most of fewer cards that meet the limits: what they exchange can take longer than they save."""
+    for count in sorted({1, *OWN_COUNTS}, reverse=True):
+        verdict = judge_models(cards.with_count(count), [context])[0] if count < cards.accelerator_count else ()
+        if isinstance(verdict, result.ConfiguredHardware):
+            fewer = Reason("fewer_cards", {"used": count, "owned": cards.accelerator_count})
+            return replace(verdict, reasons=(fewer, *verdict.reasons))
+    return None
+
+
+def judge_cards(cards: Sequence[Hardware], context: JudgeContext) -> list[result.ConfiguredHardware]:
+    """The cards that run the model as asked, each in its best configuration."""
+    model = context.model
+    if model is None:
+        return []
+    trials = _try_all([_start_search(card, context, model) for card in cards])
+    verdicts = (_decide(card, trial, context, model) for card, trial in zip(cards, trials, strict=True))
+    return [verdict for verdict in verdicts if isinstance(verdict, result.ConfiguredHardware)]
 
 
 def judge_own(cards: Hardware, context: JudgeContext) -> result.OwnHardware | None:

@@ -105,6 +105,25 @@ def _find_blocker(config: ServingConfig) -> LimitedBy:
     return "memory"
 
 
+_FEWER = (8, 4, 2, 1)
+
+
+def find_fewer_cards(config: ServingConfig, slo: SLO) -> tuple[int, SpeedEstimate] | None:
+    """The most of fewer cards that meet the limits that all of them miss, and the speed there; None where the limits are met or nowhere.
+
+    Results that cards exchange can take longer than the work they share.
+    """
+    stated = config.serving.sets_devices or "tensor_parallel" not in traits_of(config.engine).settings
+    if stated or not config.fit().fits or slo.missed_limit(config.predict()) is None:
+        return None
+    for count in (count for count in _FEWER if count < config.devices):
+        fewer = replace(config, devices=count, copies=1, serving=replace(config.serving, tensor_parallel=count))
+        speed = fewer.predict() if fewer.fit().fits else None
+        if speed is not None and slo.missed_limit(speed) is None:
+            return count, speed
+    return None
+
+
 def find_largest_batch(config: ServingConfig) -> Limit:
     """The most sequences of this length that all copies hold, at any speed."""
     if find_failure(config) is not None:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
 
 from lib.advisor.fit import JudgeContext
-from lib.advisor.judge import judge_offers
+from lib.advisor.judge import judge_cards, judge_offers
 from lib.advisor.result import Entry, Rejection
 from lib.advisor.speed import shape_request
-from lib.catalog.offers import Offer
+from lib.advisor.speed_verdict import SLOW
+from lib.catalog.offers import Offer, own_hardware
 from lib.provenance import Reason, Value
 from lib.request.types import AUTO
 
 _TENTH = Decimal("0.1")
-_SLOW = frozenset({"cpu_too_slow", "too_slow", "first_token_late"})
 
 
 def find_near_misses(
@@ -27,6 +27,8 @@ def find_near_misses(
     costs no more without the stated offload.
     """
     changes = [] if pick is not None else [_by_budget(rejected, context.workload.hours_per_day), _by_size(rejected), _by_speed(rejected)]
+    if changes and changes[-1] is not None:
+        changes.append(_by_card(context))
     free = () if pick is not None and pick.cost.usd_per_hour == 0 else _by_format(offers, context)
     return (*free, *_by_offload(pick, offers, context), *(change for change in changes if change is not None))
 
@@ -79,7 +81,7 @@ def _by_size(rejected: Sequence[Rejection]) -> Reason | None:
 def _by_speed(rejected: Sequence[Rejection]) -> Reason | None:
     nearest = _best(
         [one for one in rejected if "tokens_per_s" in one.reason.values],
-        lambda reason: reason.code in _SLOW,
+        lambda reason: reason.code in SLOW,
         lambda one: (-_number(one.reason.values["tokens_per_s"]), _price(one)),
     )
     if nearest is None:
@@ -93,6 +95,19 @@ def _by_speed(rejected: Sequence[Rejection]) -> Reason | None:
         if seconds is None
         else Reason("near_miss", values | {"ttft_s": seconds}, variant="speed")
     )
+
+
+def _by_card(context: JudgeContext) -> Reason | None:
+    """The graphics card of the catalog that reaches the stated tokens per second with the least bandwidth."""
+    if not context.workload.min_tokens_per_s:
+        return None
+    cards = [own_hardware(card) for card in context.accelerators.values() if card.kind == "gpu"]
+    able = [verdict for verdict in judge_cards(cards, context) if verdict.speed.tokens_per_s is not None]
+    least = min(able, key=lambda verdict: (verdict.offer.processor.bandwidth or 0, verdict.hardware), default=None)
+    if least is None:
+        return None
+    values: dict[str, Value] = {"name": least.name, "hardware": least.hardware, "tokens_per_s": least.speed.tokens_per_s or 0.0}
+    return Reason("near_miss", values | {"engine": least.engine, "precision": least.precision}, variant="card")
 
 
 def _by_format(offers: Sequence[Offer], context: JudgeContext) -> Iterator[Reason]:

@@ -34,6 +34,10 @@ class SpeedVerdict:
     band: result.Verdict = "comfortable"
 
 
+SLOW = frozenset({"cpu_too_slow", "too_slow", "first_token_late"})
+"""Codes of the obstacles of speed."""
+
+
 def judge_speed(
     offer: Hardware, context: JudgeContext, model: HostedModel, speed: result.Speed, *, engine: str, precision: str
 ) -> SpeedVerdict:

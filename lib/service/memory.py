@@ -256,6 +256,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
         *((True, Caveat(why.code, why.values, variant=why.variant)) for why in (failure, _unlisted(config)) if why is not None),
+        *((True, caveat) for caveat in _fewer_cards(config, slo)),
         *((True, caveat) for caveat in (*waiting_caveats(config.requests, config.serving), *_loading_caveats(config))),
     )
     return SolveAnswer(
@@ -287,6 +288,15 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         caveats=(*cut, *(caveat for holds, caveat in open_points if holds), *spec.caveats, *estimate.caveats),
         sources=(*spec.sources, *estimate.sources),
     )
+
+
+def _fewer_cards(config: ServingConfig, slo: limits.SLO) -> Iterator[Caveat]:
+    """That fewer of the cards meet the limits, with the number."""
+    found = limits.find_fewer_cards(config, slo) if config.devices > 1 and slo.any_set else None
+    if found is not None:
+        count, speed = found
+        rate = _rate(speed) or 0.0
+        yield Caveat("fewer_cards", {"used": count, "devices": config.devices, "ttft_s": speed.ttft_s.value, "tokens_per_s": rate})
 
 
 def _unlisted(config: ServingConfig) -> Reason | None:

@@ -67,3 +67,19 @@ def test_a_large_bare_count_is_said_to_be_dense() -> None:
     """Of 120B most models are mixtures of experts."""
     assert "counted as a dense decoder" in " ".join(map(sentence, resolve_count("120B").caveats))
     assert "dense" not in " ".join(map(sentence, resolve_count("70B").caveats))
+
+
+def test_a_card_of_the_catalog_that_reaches_the_minimum_speed_is_named_and_fewer_own_cards_may_do() -> None:
+    """300 tokens/s of a Qwen3-30B-A3B: nothing for rent writes them, a B200 does, and two B200 do not: they exchange results."""
+    spec = find_spec("Qwen/Qwen3-30B-A3B")
+    assert spec is not None
+    answer = recommend(spec, Workload(min_tokens_per_s=300), CATALOG, own=CATALOG.resolve_hardware("B200x2"))
+    assert answer.pick is None
+    card = next(note for note in answer.notes if (note.code, note.variant) == ("near_miss", "card"))
+    assert card.values["hardware"] == "B200"
+    assert answer.own is not None
+    assert answer.own.runs_as is not None
+    assert answer.own.runs_as.speed.tokens_per_s == card.values["tokens_per_s"]
+    assert (answer.own.offer.id, answer.own.runs_as.hardware, answer.own.runs_as.devices) == ("B200x2", "B200", 1)
+    assert any(sentence(reason).startswith("Use 1 of your 2 cards") for reason in answer.own.runs_as.reasons)
+    assert "card" not in near_misses(ask("Qwen/Qwen3-30B-A3B", Workload(min_tokens_per_s=50_000)))

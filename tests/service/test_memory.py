@@ -98,6 +98,16 @@ def test_the_cheapest_tier_is_that_of_the_recommendation() -> None:
     assert ASK(LLAMA, "l4x1", max_ttft_s=1e-6)["cheapest"] is None
 
 
+def test_fewer_cards_that_meet_a_limit_are_named() -> None:
+    """Two B200 miss 300 tokens/s, one reaches them; its tensor_parallel gives the same answer as one card."""
+    asked = {"engine": "vllm", "precision": "fp8", "min_tokens_per_s": 300}
+    both, single = (ASK("Qwen/Qwen3-30B-A3B", hardware, **asked) for hardware in ("B200x2", "B200"))
+    said = next(caveat["message"] for caveat in both["caveats"] if caveat["code"] == "fewer_cards")
+    assert (both["meets_limits"], single["meets_limits"]) == (False, True)
+    assert f"On 1 card it meets them: about {single['tokens_per_s']:.0f} tokens/s" in said
+    assert "fewer_cards" not in {caveat["code"] for caveat in single["caveats"]}
+
+
 def test_a_context_beyond_the_model_is_cut_and_said() -> None:
     """BERT takes 512 tokens, and 4,096 are asked for when nothing is stated."""
     answer = ASK("google-bert/bert-base-uncased", "l4x1")
