@@ -111,7 +111,7 @@ def decide_cause(reading: Reading, given: frozenset[str] = frozenset()) -> Expla
     if not any(finding.message.kind != "detail" for finding in own):
         return Explanation(numbers={}, named=named)
     wrapped = {code for finding in own for code in finding.message.wraps}
-    everything = _merge(own)
+    everything = _merge(finding for finding in own if finding.message.kind != "family")
     meant = [(finding, _meaning(finding.message, _complete(finding, everything), found)) for finding in own]
     lines_of = Counter(said.code for _, said in meant)
     first, meaning = min(enumerate(meant), key=lambda item: (_rank(item[1], wrapped), _fewer(item[1], lines_of), item[0]))[1]

@@ -20,7 +20,7 @@ MOST_DEVICES = 64
 _UNITS = {"K": KIB, "M": MIB, "G": GIB, "T": 2**40}
 _SCALES = {"_gib": GIB, "_mib": MIB, "_kib": KIB, "_gb": GB, "_mb": MB}
 _SIZE = re.compile(r"(-?[\d.]+)(?: )?([KMGT]?)")
-_CLOCK = re.compile(r"(?:(-?\d+)days?,)?(\d+):(\d+):(\d+)")
+_CLOCK = re.compile(r"(?:(-?\d+)days?,)?(?:(\d+):)?(\d+):(\d+)")
 Value = int | float | str | list[int | float | str]
 
 
@@ -172,6 +172,8 @@ def _convert(group: str, printed: str) -> tuple[str, Value]:
     """The name and the value that a group found."""
     if group.endswith("_text"):
         return group.removesuffix("_text"), mask_secrets(printed.strip())  # lines may have split a secret
+    if group.endswith("_bytes_sum"):
+        return group.removesuffix("_sum"), sum(_bytes(match[0]) for match in _SIZE.finditer(printed))
     if group.endswith("_clock"):
         return group.removesuffix("_clock") + "_s", _seconds(printed)
     digits = printed.replace(",", "")

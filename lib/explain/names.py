@@ -16,30 +16,16 @@ _OWNER = r"[A-Za-z0-9][\w.-]{1,38}"
 _NAME = r"[A-Za-z0-9][\w.-]{1,80}"
 _BEFORE_MODEL = (
     r"--model(?:-path|-id|_id|_name_or_path)?[= ]", "vllm serve ", r"model(?:_id|_path|_name|_name_or_path)?['\"]?[=:] ?",
-    r"from_pretrained\(", r"pipeline\([^)]{0,60}model=", "-hf ", r"huggingface\.co/api/models/", r"huggingface\.co/",
+    r"from_pretrained\(", r"pipeline\([^)]{0,60}model=", "-hf ", r"huggingface\.co/(?:api/|hf-inference/)?models/",
+    r"(?<![\w.-])huggingface\.co/",
 )  # fmt: skip
 """Words that precede the id of a model."""
 _MODELS = (re.compile(rf"(?:{'|'.join(_BEFORE_MODEL)})['\"(]{{0,3}}({_OWNER}/{_NAME})"),)
-_NOT_MODELS = frozenset(
-    {
-        "api",
-        "docs",
-        "spaces",
-        "datasets",
-        "settings",
-        "subscribe",
-        "blog",
-        "models",
-        "home",
-        "usr",
-        "tmp",
-        "root",
-        "app",
-        "data",
-        "mnt",
-        "opt",
-    }
-)
+_NOT_MODELS = frozenset((
+    "api", "docs", "spaces", "datasets", "settings", "subscribe", "blog", "models", "home", "usr", "tmp", "root", "app", "data",
+    "mnt", "opt", "jobs", "v1", "join", "pricing", "collections", "papers", "organizations", "enterprise", "learn", "posts", "chat",
+    "tasks", "login", "oauth", "buckets",
+))  # fmt: skip
 _CARDS = re.compile(
     r"(?:RTX PRO \d000(?: Blackwell)?(?: (?:Server|Workstation)(?: Edition)?)?|RTX A?\d{4}(?: ?Ti)?(?: ?SUPER)?(?: Ada(?: Generation)?)?"
     r"|GTX \d{4}(?: ?Ti)?|(?:NVIDIA|Tesla) (?:T4|L40S?|L4|L20|A100|A10G?|A40|H100|H200|H20|B200|B300|P100|V100|P40)"
@@ -77,6 +63,8 @@ _FLAG_VALUES = (
 _FLAGS = re.compile(
     rf"({'|'.join(_FLAG_NAMES.replace('_', '[-_]').split())})['\"]?[= :]{{1,3}}['\"]?(?:torch\.)?({'|'.join(_FLAG_VALUES)})\b"
 )
+_SUGGESTED = re.compile(r"(?:for example|e\.g\.|[Tt]ry setting|you can set|need to set)[^\n]{0,24}\Z")
+"""Words of a message before a setting that it proposes."""
 _SHORT_FLAG = re.compile(r"(?<![\w-])--?([a-z]{2})[= ]{1,2}(\d{1,3})\b")
 
 
@@ -116,7 +104,11 @@ def find_names(text: str) -> Named:
     cards, card_count = _find_cards(text)
     short = _short_flags()
     flags = {short[match[1]]: match[2] for match in _SHORT_FLAG.finditer(text) if match[1] in short}
-    flags |= {match[1].replace("-", "_"): match[2] for match in _FLAGS.finditer(text)}
+    flags |= {
+        match[1].replace("-", "_"): match[2]
+        for match in _FLAGS.finditer(text)
+        if not _SUGGESTED.search(text[max(0, match.start() - 40) : match.start()])
+    }
     mentioned = dict.fromkeys(match[1].rstrip(".-_") for match in islice(_PAIR.finditer(text), _MOST_PAIRS))
     tags = dict.fromkeys(match[1] for match in islice(_TAG.finditer(text), _MOST))
     return Named(

@@ -7,6 +7,7 @@ expression has the name of the number; the end of its name is the unit that the 
     _gib     a number of GiB without its unit (`_mib` and `_kib`: of MiB and KiB, `_gb` and `_mb`: of 10^9 and 10^6 bytes); in the answer
              the name ends in `_bytes`
     _clock   a duration such as "0:32:45" or "1 day, 2:03:04"; in the answer the name ends in `_s`
+    _bytes_sum  the sum of several sizes, such as "[22.0 GiB 22.0 GiB]"; in the answer the name ends in `_bytes`
     _text    words instead of a number
     _list    every occurrence, as a list
     _each    one number for every device: the texts of the groups `part_key` and `device_key` become the beginning of its name
@@ -123,7 +124,10 @@ class Message(Row):
     among: tuple[Text, ...] = ()
     """Codes of `context` rows, of which the text must hold one, or the message does not match: other programs print the same words."""
     derive: tuple[Text, ...] = ()
-    """`NAME = A + B`: numbers that follow from others; of several lines for one name, the first with both inputs counts."""
+    """`NAME = A + B`, or `NAME = LIST atleast B` (the smallest value of a list that is not below B): numbers that follow from others.
+
+    Of several lines for one name, the first with both inputs counts.
+    """
     divisors: str = ""
     """The number whose divisors are listed as `divisors`."""
     cases: tuple[Case, ...] = ()
@@ -172,6 +176,9 @@ class Message(Row):
         known = dict(numbers)
         for line in self.derive * 2:  # a line may need one that comes after it
             name, _, left, sign, right = line.split()
+            if sign == "atleast":
+                known |= _at_least(name, known.get(left), known.get(right)) if name not in known else {}
+                continue
             a, b = _number(left, known), _number(right, known)
             if name in known or a is None or b is None or (sign == "/" and b == 0):
                 continue
@@ -180,6 +187,14 @@ class Message(Row):
         if self.divisors and isinstance(of := known.get(self.divisors), int) and 0 < of <= 10_000:  # noqa: PLR2004  heads of a model
             known["divisors"] = [number for number in range(1, of + 1) if of % number == 0]
         return known
+
+
+def _at_least(name: str, values: object, least: object) -> dict[str, object]:
+    """The smallest of the values that is not below `least`, by its name; empty without one."""
+    if not isinstance(values, list) or not isinstance(least, int | float):
+        return {}
+    enough = [value for value in values if isinstance(value, int | float) and value >= least]
+    return {name: min(enough)} if enough else {}
 
 
 def _compile(pattern: str, *, spaced: bool) -> re.Pattern[str]:

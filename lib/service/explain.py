@@ -153,7 +153,12 @@ def _rules(catalog: Catalog) -> dict[str, Any]:
     graphs = {"graphs_low_bytes": VLLM_GRAPHS.low, "graphs_high_bytes": VLLM_GRAPHS.high}
     quotas |= {"default_duration_s": zerogpu.default_duration_s, "auto_xlarge_bytes": zerogpu.auto_xlarge_bytes}
     quotas["overquota_usd_per_gpu_hour"] = zerogpu.overquota_usd_per_gpu_hour
-    return {**quotas, **graphs, "free_cpu_units": catalog.rules.accounts.free_cpu_units}
+    return {
+        **quotas,
+        **graphs,
+        "free_cpu_units": catalog.rules.accounts.free_cpu_units,
+        "jobs_timeout_s": catalog.rules.jobs.default_timeout_s,
+    }
 
 
 def _switches(said: Explanation) -> dict[str, str]:

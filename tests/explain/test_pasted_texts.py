@@ -8,6 +8,7 @@ were right, and 1 of the 45 others was taken for a known message. Texts sb-01 to
 existed: 2 of them were answered then. Texts sc-01 to se-14 are messages as further searches showed them: 25 of 54 were right.
 Texts fm-01 and on are short messages that families read; their codes and numbers are the answers, read and approved. Families must not take
 texts fmf-01 and on.
+Texts b3-13 to b3-46 are of a third blind set of 50: 42 causes were right at first.
 `seen` marks the texts that were read before their rows were written.
 """
 
