@@ -17,6 +17,7 @@ from lib.advisor.result import ConfiguredHardware, Cost, Entry, OwnHardware, Rec
 from lib.answers.memory import MemoryAnswer
 from lib.answers.model import ModelAnswer
 from lib.catalog import PriceState, days_if_old
+from lib.engines import traits_of
 from lib.memory.result import MemoryPart
 from lib.platforms import PLATFORMS, TRAITS
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
@@ -119,7 +120,7 @@ def memory_bar(memory: Memory, capacity: int | None = None, need: int | None = N
     return f'<div class="bar{over}" aria-hidden="true"><b class="track" style="width:{share(capacity, scale):.2f}%"></b>{segments}</div>'
 
 
-def memory_legend(memory: Memory, capacity: int | None = None) -> str:
+def memory_legend(memory: Memory, capacity: int | None = None, free_label: str = "Free") -> str:
     """The parts with their sizes and their shares of the bar above: of the fullest device with a capacity, else of all parts."""
     sizes = part_bytes(memory)
     total = sum(sizes.values()) or 1
@@ -132,7 +133,7 @@ def memory_legend(memory: Memory, capacity: int | None = None) -> str:
         if key in sizes
     ]
     if capacity is not None and (free := capacity - need) > 0:
-        rows.append(('<i class="swatch free"></i>Free', f"{gib(free)} <small>{share(free, whole_bar):.0f} %</small>"))
+        rows.append((f'<i class="swatch free"></i>{escape(free_label)}', f"{gib(free)} <small>{share(free, whole_bar):.0f} %</small>"))
     return definition_list(rows, "legend")
 
 
@@ -215,7 +216,10 @@ def pick_card(pick: Entry, model: str, notes: Sequence[Reason] = (), *, has_own:
     pace = speed_figure(pick.speed)
     if pace is not None:
         figures.append(pace)
-    drawing = memory_bar(memory, memory.capacity_bytes) + memory_legend(memory, memory.capacity_bytes) if memory else ""
+    drawing = ""
+    if memory:
+        free = say("cards", "free", "of_claim" if traits_of(pick.engine).preallocates else "of_device", engine=pick.engine)
+        drawing = memory_bar(memory, memory.capacity_bytes) + memory_legend(memory, memory.capacity_bytes, free)
     return (
         '<section class="card pick" aria-labelledby="pick-name">'
         f'<p class="eyebrow">{"Without your own hardware, run" if has_own else "Run"} {escape(model)} on</p>'

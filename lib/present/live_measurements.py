@@ -179,8 +179,8 @@ STAGES = {
 """The stages of a measurement, in order."""
 _VERDICTS = {
     "confirmed": ("fits", "prediction confirmed"),
-    "memory_off": ("lacks", "memory was off"),
-    "speed_off": ("lacks", "speed was off"),
+    "memory_off": ("lacks", "memory differs by over 10 %"),
+    "speed_off": ("lacks", "speed differs from the prediction"),
     "invalid": ("lacks", "not valid"),
 }
 
@@ -219,7 +219,7 @@ def _time(run: ExpectedAnswer) -> str:
 
 def measure_card(run: MeasureAnswer, reference: str) -> str:
     """The result: the run, the verdict, and every figure with the prediction for exactly this run."""
-    mark, word = _VERDICTS.get(run.verdict.code, ("", run.verdict.code))
+    mark, word = _VERDICTS[run.verdict.code]
     return render_html(
         "measured.html.j2",
         run=run,

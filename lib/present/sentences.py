@@ -250,6 +250,11 @@ def no_saving_sentence(no_saving: NoSaving) -> str:
     return f"{_capital(fill(load_wording('terms')['no_saving'][no_saving.reason], no_saving.values))}.{freed}"
 
 
+def stage_words(name: str) -> str:
+    """The stage of a Space, an endpoint or a Job in a word or two; the Hub's own name where the stage is not known."""
+    return load_wording("terms")["stage_words"].get(name) or name
+
+
 def stage_sentence(name: str) -> str:
     """State of a Space, an endpoint or a Job at this stage."""
     return load_wording("terms")["stages"].get(name) or say("cards", "space", "stage_unknown", stage=name)

@@ -27,7 +27,7 @@ from lib.present.cards import PLATFORM_NAMES, prices_line, reason_lists
 from lib.present.html import call_macro, render_html, trusted, with_small
 from lib.present.markup import answer_actions, escape
 from lib.present.numbers import span, usd, usd_per_hour, usd_per_month, whole
-from lib.present.sentences import say, sentence
+from lib.present.sentences import say, sentence, stage_words
 from lib.present.tables import Key, TableTools, answer_files, csv_text, render_table
 
 _say = partial(say, "cards", "space")
@@ -167,12 +167,15 @@ def account_card(answer: AccountOverview) -> str:
     rows = answer.resources
     head = f"{usd_per_month(answer.usd_per_month)} a month" if answer.usd_per_month else _say("nothing_billed")
     search = "Search" if len(rows) > _FIRST else ""
-    keys: list[tuple[Key, ...]] = [(row.name, row.hardware, row.stage, row.idling, row.usd_per_hour, row.usd_per_month) for row in rows]
+    keys: list[tuple[Key, ...]] = [
+        (row.name, row.hardware, stage_words(row.stage), row.idling, row.usd_per_hour, row.usd_per_month) for row in rows
+    ]
     tools = TableTools(keys=keys, first=_FIRST, more="cheaper ones", search=search)
     caption = _say("account", owner=answer.owner)
     table = render_table(caption, _HEADS, list(map(_row, rows)), "account", tools) if rows else ""
     lines = (
-        f"{row.name} ({KIND_WORDS[row.kind]}), {row.hardware or 'no hardware'}: {row.stage}, {_money(row, row.usd_per_month)} a month"
+        f"{row.name} ({KIND_WORDS[row.kind]}), {row.hardware or 'no hardware'}: {stage_words(row.stage)}, "
+        f"{_money(row, row.usd_per_month)} a month"
         for row in rows
     )
     text = f"{answer.owner}: {head}\n" + "\n".join(lines)
@@ -195,7 +198,7 @@ def _row(row: ResourceEntry) -> tuple[str, ...]:
     return (
         with_small(row.name, KIND_WORDS[row.kind]),
         tier_words(row.hardware_name, row.hardware) + replicas,
-        Markup("<code>{}</code>{}").format(row.stage, since),
+        Markup("{}{}").format(stage_words(row.stage), since),
         with_small(badge, row.idling_message),
         _money(row, row.usd_per_hour),
         monthly,
@@ -233,8 +236,8 @@ def stop_button(kind: str, name: str) -> str:
 
 
 def stopped_note(answer: StopAnswer) -> str:
-    """That it was done; in the Hub's own word for the stage."""
-    return str(call_macro("space_notes.html.j2", "stopped", answer))
+    """That it was done."""
+    return str(call_macro("space_notes.html.j2", "stopped", answer.name, stage_words(answer.stage)))
 
 
 # Actions: the review that names the price, the label that confirms it, the stages on the way.
@@ -353,7 +356,7 @@ def done_card(action: Action, answer: ActionAnswer) -> str:
     else:
         seconds = answer.sleep_time_s
         words = _say("sleep_unknown") if seconds is None else f"Sleep time: {sleep_words(seconds)}."
-    return str(call_macro("space_notes.html.j2", "done", answer, words))
+    return str(call_macro("space_notes.html.j2", "done", answer, stage_words(answer.stage), words))
 
 
 def stopped_card() -> str:

@@ -17,15 +17,17 @@ from lib.catalog import Catalog
 from lib.catalog.offers import ZEROGPU_OFFERS, Hardware
 from lib.catalog.silicon import Accelerator
 from lib.errors import AdvisorError, BadArgument, InvalidInput, LiveError, TooLong, UnsupportedModel
+from lib.laws import activation
 from lib.laws.activation import generation_peak_bytes
 from lib.laws.runtime import WORKSPACE
 from lib.live import limits
-from lib.live.device import Device, device_hardware
+from lib.live.device import Device, copies_head, device_hardware
 from lib.live.ledger import Ledger, LedgerStatus, ledger_place
 from lib.live.measure import MeasureRequest
 from lib.live.measurements import NAMES, DatasetPush, Measurement, MeasurementKind, WeightsOrigin, model_label, parquet_bytes, start_push
 from lib.live.zerogpu import size_for
 from lib.memory import MemoryEstimate, estimate_generation, estimate_memory, fit_memory
+from lib.memory.resolve import layer_sizes
 from lib.model.spec import ModelSpec
 from lib.present.sentences import sentence
 from lib.present.tables import csv_text
@@ -106,6 +108,10 @@ def predict_run(run: Run, catalog: Catalog, *, encoder_decoder: bool = False) ->
         whole = _memory(run, catalog, 1) if single else _memory(run, catalog, run.output_tokens, run.prompt_tokens)
         cache, activations = whole.kv_cache.bytes, whole.activation.bytes
         moments = [(cache, activations)]
+    elif run.device.kind == "cpu" and run.prompt_tokens > 1 and run.spec.work == "decoder" and copies_head(run.precision):
+        sizes = layer_sizes(run.spec)
+        activations = max(activations, activation.HALF * sizes.vocabulary * sizes.hidden)
+        moments = [(prompt.kv_cache.bytes, activations), *moments[1:]]
     workspace = prompt.runtime.details.get(WORKSPACE, 0)
     speed, hardware, silicon = _speed(run, catalog), _on(run, catalog), _silicon(run, catalog)
     rates = () if run.rates is None or isinstance(speed, Caveat) else (limits.rates_caveat(run.rates, run.precision),)

@@ -10,6 +10,7 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present import cost_rows
 from lib.present.cards import model_name, prices_line
+from lib.present.live_cards import progress_line
 from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
@@ -40,7 +41,7 @@ def build(_: Services) -> CostView:
             workload.fold_button("Sleep, platforms, replicas", ".controls")
             inputs = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            bill = gr.HTML(no_model_note("cost"), elem_id="bill")
+            bill = gr.HTML(progress_line(page_note("answering")), elem_id="bill")
             with gr.Accordion("How each number is computed", open=False, visible=False, elem_classes="quiet-accordion") as laws_box:
                 laws = gr.HTML(elem_id="cost-laws")
             with gr.Column(elem_classes="chart", visible=False) as chart_box:

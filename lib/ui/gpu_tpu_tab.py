@@ -10,8 +10,10 @@ import gradio as gr
 from lib.errors import AdvisorError
 from lib.present import gpu_tpu_cards
 from lib.present.cards import caveat_list, model_name, source_list
+from lib.present.live_cards import progress_line
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
+from lib.present.wording import page_note
 from lib.service.compare_gpu_tpu import OF_WORKLOAD, compare_gpu_tpu
 from lib.ui import fields as ask
 from lib.ui import workload
@@ -33,7 +35,7 @@ def build(services: Services) -> FormView:
             workload.fold_button("Framework, shapes, place", ".controls")
             inputs = _inputs(services)
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            verdict = gr.HTML(elem_id="choice")
+            verdict = gr.HTML(progress_line(page_note("answering")), elem_id="choice")
             options = gr.HTML(elem_id="tpu-options")
             with gr.Accordion("Recipes to copy", open=False, elem_classes="quiet-accordion", elem_id="recipes"):
                 recipes = gr.HTML()

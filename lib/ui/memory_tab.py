@@ -13,8 +13,10 @@ from lib.errors import AdvisorError
 from lib.platforms import traits_of
 from lib.present.cards import held_words, memory_card, memory_explanation, model_name
 from lib.present.charts import draw_growth, growth_head, growth_table
+from lib.present.live_cards import progress_line
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json, fits_csv, memory_text, tiers_table
+from lib.present.wording import page_note
 from lib.request.media import MediaRequest
 from lib.service.memory import estimate_memory
 from lib.service.resolve_model import resolve_model
@@ -51,7 +53,7 @@ def build(services: Services) -> MemoryView:
             workload.fold_button("Cache precision, GPUs", ".controls")
             inputs = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            need = gr.HTML(elem_id="need")
+            need = gr.HTML(progress_line(page_note("answering")), elem_id="need")
             with gr.Accordion("How each number is computed", open=False, elem_classes="quiet-accordion"):
                 explain = gr.HTML(elem_id="explain")
             with gr.Column(elem_id="curve", visible=False) as curve_box:

@@ -102,7 +102,7 @@ def build(_: Services) -> TrafficView:
                 run = gr.Button("Simulate", variant="primary", elem_id="simulate")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="simulate-stop")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            status = gr.HTML(no_model_note("traffic"), elem_id="traffic-status")
+            status = gr.HTML(progress_line(page_note("answering")), elem_id="traffic-status")
             card = gr.HTML(elem_id="traffic")
             with gr.Column(elem_classes="chart", elem_id="loads-chart"):  # hidden by its style while it has no heading
                 head = gr.HTML()

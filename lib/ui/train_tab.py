@@ -9,6 +9,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present.cards import caveat_list, model_name, source_list
+from lib.present.live_cards import progress_line
 from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.present.training_cards import (
@@ -22,6 +23,7 @@ from lib.present.training_cards import (
     training_card,
     training_text,
 )
+from lib.present.wording import page_note
 from lib.request.sharding import SHARDING_TRAITS
 from lib.service.estimate_training import estimate_training
 from lib.ui import fields as ask
@@ -54,7 +56,7 @@ def build(_: Services) -> FormView:
             workload.fold_button("Method, dataset, optimizer, GPUs", ".controls")
             inputs, boxes = _inputs()
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            need = gr.HTML(elem_id="training")
+            need = gr.HTML(progress_line(page_note("answering")), elem_id="training")
             options = gr.HTML(elem_id="training-hardware")
             with gr.Accordion("Script and command", open=False, elem_classes="quiet-accordion", elem_id="training-recipe"):
                 recipe_box = gr.HTML()

@@ -196,6 +196,10 @@ def test_stages() -> None:
     assert {name for name, at in STAGES.items() if at.billed} == {"RUNNING", "RUNNING_BUILDING", "RUNNING_APP_STARTING", "APP_STARTING"}
     assert {name for name, at in STAGES.items() if at.failed} == {"NO_APP_FILE", "CONFIG_ERROR", "BUILD_ERROR", "RUNTIME_ERROR"}
     assert not STAGES["BUILDING"].settled
-    assert load_wording("terms")["stages"].keys() == {*STAGES, *ENDPOINT_STAGES, *JOB_STAGES, "updateFailed", "CANCELED"}
+    assert (
+        load_wording("terms")["stages"].keys()
+        == load_wording("terms")["stage_words"].keys()
+        == {*STAGES, *ENDPOINT_STAGES, *JOB_STAGES, "updateFailed", "CANCELED"}
+    )
     assert find_stage("TELEPORTING").billed is None
     assert "TELEPORTING" in stage_sentence("TELEPORTING")

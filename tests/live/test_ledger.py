@@ -272,10 +272,10 @@ def test_place_follows_the_environment(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_status_says_what_a_restart_does() -> None:
-    """On a Space without a volume the owner is told how to keep the rows."""
+    """On a Space without a volume visitors read that the rows go, in their own terms."""
     lost = Ledger(LedgerPlace(path=None, lasting=False, words="a file in the app's own folder")).status()
     assert "lost when the Space restarts" in lost.place
-    assert "LEDGER_PATH" in lost.place
+    assert "LEDGER_PATH" not in lost.place + ledger_place({"LEDGER_PATH": "x"}, lambda _: False).words  # a visitor cannot set it
 
 
 @pytest.mark.parametrize(

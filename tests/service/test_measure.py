@@ -21,6 +21,7 @@ from lib.live.limits import DeviceRates, RunWork, device_rates, estimate_duratio
 from lib.live.measure import MeasuredRun, MeasureRequest, RunStage, gpu_seconds, measure_run, run_measurement
 from lib.live.zerogpu import quota_seconds
 from lib.present.live_measurements import expected_s
+from lib.service import runs
 from lib.service.app import Services
 from lib.service.endpoint import App
 from lib.service.measure import (
@@ -49,6 +50,12 @@ LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
 
 MODELS = Models()
+
+
+@pytest.fixture(autouse=True)
+def _plain_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor whose products in bf16 copy nothing, wherever the tests run."""
+    monkeypatch.setattr(runs, "copies_head", lambda _: False)
 
 
 class Runs:
@@ -142,6 +149,17 @@ def test_what_does_not_fit_says_what_would(arguments: dict[str, Any], advice: st
     with pytest.raises(DoesNotFit, match=advice):
         _question(device, runs).measure(**({"model": LLAMA} | arguments))
     assert not runs.asked
+
+
+def test_a_processor_that_copies_the_output_projection_holds_it_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the last token of a prompt in bf16: 50,257 × 768 × 2 B of GPT-2, less the layers' activations; a single token copies nothing."""
+    asked = {"prompt_tokens": 64, "output_tokens": 16}
+    plain = _question(CPU, Runs()).results[predict_measurement]("openai-community/gpt2", **asked).predicted
+    monkeypatch.setattr(runs, "copies_head", lambda precision: precision == "bf16")
+    copied = _question(CPU, Runs()).results[predict_measurement]("openai-community/gpt2", **asked).predicted
+    assert copied.peak_bytes - plain.peak_bytes == pytest.approx(50_257 * 768 * 2, rel=0.04)
+    single = _question(CPU, Runs()).results[predict_measurement]("openai-community/gpt2", prompt_tokens=1, output_tokens=16).predicted
+    assert single.peak_bytes < plain.peak_bytes
 
 
 def test_a_card_is_held_against_its_own_prediction() -> None:
