@@ -15,6 +15,8 @@ from lib.units import GB, GIB, KIB, MB, MIB
 
 LONGEST = 1_000
 """Characters of a message that are read."""
+MOST_ROWS = 150
+"""Rows whose plain text is in a text that are read, contexts apart. No log has a third as many; a text of all messages would take long."""
 MOST_DEVICES = 64
 """Places at which one message is read that a log prints for every device."""
 _UNITS = {"K": KIB, "M": MIB, "G": GIB, "T": 2**40}
@@ -39,7 +41,9 @@ def find_messages(text: PastedText) -> list[Finding]:
     found: dict[tuple[int, str], Finding] = {}
     views = {False: text.squeezed, True: text.spaced}
     present = {spaced: _present(spaced, view) for spaced, view in views.items()}
-    for message in load_messages().messages:
+    rows = [message for message in load_messages().messages if not present[message.spaced].isdisjoint(message.needles)]
+    contexts = [message for message in rows if message.kind == "context"]
+    for message in (*[message for message in rows if message.kind != "context"][:MOST_ROWS], *contexts):
         for finding in _find(message, views[message.spaced], present[message.spaced]):
             if message.kind == "context":
                 found.setdefault((-1, message.code + message.program), finding)

@@ -46,6 +46,7 @@ _SHORT_CARDS = re.compile(
 _PAIR = re.compile(rf"(?<![\w./:@-])({_OWNER}/{_NAME})(?![\w/])")
 _TAG = re.compile(r"(?<![\w/.:-])([a-z][a-z0-9.-]{1,40}:\d{1,3}(?:\.\d{1,2})?b)(?!\w)")
 _MOST_PAIRS = 400
+"""Pairs of words, and printed names of cards, that are looked at."""
 _FLAG_NAMES = (
     "gpu_memory_utilization max_model_len max_num_seqs max_num_batched_tokens tensor_parallel_size tp_size pipeline_parallel_size "
     "data_parallel_size kv_cache_dtype quantization dtype mem_fraction_static num_shard max_batch_prefill_tokens max_batch_total_tokens "
@@ -126,7 +127,7 @@ def _find_cards(text: str) -> tuple[tuple[str, ...], int]:
     cards: dict[str, str] = {}
     spans: list[tuple[int, int]] = []
     card_count = 0
-    for match in _CARDS.finditer(text):
+    for match in islice(_CARDS.finditer(text), _MOST_PAIRS):
         before = _COUNT_BEFORE.search(text[max(0, match.start() - 32) : match.start()])
         if before is None and text[match.start() - 1 : match.start()].isalnum():
             continue
@@ -138,7 +139,7 @@ def _find_cards(text: str) -> tuple[tuple[str, ...], int]:
         name = " ".join(match[0].split())
         if len(cards) < _MOST:
             cards.setdefault(_fold(name), name)
-    for match in _SHORT_CARDS.finditer(text):
+    for match in islice(_SHORT_CARDS.finditer(text), _MOST_PAIRS):
         if any(match.start() < end and start < match.end() for start, end in spans):
             continue
         after = _COUNT_AFTER.match(text, match.end())

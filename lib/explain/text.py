@@ -27,12 +27,14 @@ _SECRETS = (
     re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[A-Za-z0-9+/=\s\\]{0,8000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"),
     re.compile(r"(?<=://)[^\s/:@]{1,100}:[^\s/@]{1,200}(?=@)"),
     re.compile(r"(?<=Basic )[A-Za-z0-9+/]{8,400}={0,2}"),
+    re.compile(r"(?<![A-Za-z0-9])(?=[a-z0-9]{0,40}[A-Z])(?=[A-Z0-9]{0,40}[a-z])(?=(?:[A-Za-z]{0,20}[0-9]){3})[A-Za-z0-9]{20,}"),
     re.compile(
-        r"(?<![A-Za-z0-9])(?!ZNK?(?:3c10|2at|5torch))(?=[a-z0-9]{0,40}[A-Z])(?=[A-Z0-9]{0,40}[a-z])(?=(?:[A-Za-z]{0,20}[0-9]){3})[A-Za-z0-9]{20,}"
+        r"(?<![A-Za-z0-9])(?<!commit[ :=/])(?<!sha256[ :=/])(?<!digest[ :=])(?<!revision[ :=])(?<!/blobs/)(?<!/resolve/)(?<!/tree/)(?<!snapshots/)"
+        r"(?=[0-9]{0,40}[A-Fa-f])(?=[A-Fa-f]{0,40}[0-9])(?:[0-9a-f]{32}|[0-9A-F]{32})(?:[0-9A-Fa-f]{8}(?:[0-9A-Fa-f]{24})?)?(?![A-Za-z0-9])"
     ),
 )
-"""The last pattern catches other secrets: 20 characters and more with upper and lower case and three digits. Names of classes and models
-do not match it; C++ symbols of torch do, so they are excluded."""
+"""The last two are parts of secrets: twenty letters in both cases with three digits, and hexadecimal keys of 128, 160 or 256 bits that are
+not called a commit, digest or revision. Names of classes and models are not like that. Long symbols of C++ are, and are masked too."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _INVISIBLE = (
     *range(0x20), *range(0x7F, 0xA0), 0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F),
@@ -47,6 +49,7 @@ _FRAME = str.maketrans(
     | dict(zip(map(ord, "’‘“”"), "''\"\"", strict=True))
 )
 _BLANKS = re.compile(" {2,}")
+_EMPTY_LINES = re.compile(r"\n(?: ?\n){2,}")
 _NOT_A_CHARACTER = re.compile(r"&#[0-9]{8,}")
 _ESCAPED_TWICE = re.compile(r"&(?:amp|lt|gt|quot|#39|#x27|#[0-9]{2,7}|#x[0-9a-fA-F]{2,6});")
 
@@ -106,7 +109,7 @@ class PastedText:
         if _ESCAPED_TWICE.search(text):
             text = html.unescape(_NOT_A_CHARACTER.sub("", text))
         text = _ESCAPES.sub("", text).replace("\\n", "\n").replace('\\"', '"').replace("\\/", "/").replace("\r\n", "\n").replace("\r", "\n")
-        text = mask_secrets(text.translate(_FRAME)).replace("\n> ", "\n")
+        text = _EMPTY_LINES.sub("\n\n", mask_secrets(text.translate(_FRAME))).replace("\n> ", "\n")
         self.squeezed = View(text.replace(" ", ""), "")
         """Lines without blanks."""
         self.spaced = View(_BLANKS.sub(" ", text), " ")

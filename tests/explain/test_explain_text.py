@@ -233,9 +233,11 @@ def test_a_secret_with_an_invisible_character_is_masked(message: str, beginning:
 
 
 def test_a_part_of_a_secret_is_masked() -> None:
-    """Without its beginning and its name; names of classes and models are none."""
-    assert mask_secrets("a dGhpc0lzQTJTZWNyZXQ3S2V5OXg b") == "a [secret] b"
+    """Without its beginning and its name; names of classes and models, commits and digests are none."""
+    for secret in ("dGhpc0lzQTJTZWNyZXQ3S2V5OXg", "ZN3c10dGhpc0lzQTJTZWNyZXQ3S2V5OXg", "9f86d081" * 4, "9f86d081" * 5, "9f86d081" * 8):
+        assert mask_secrets(f"a {secret} b") == "a [secret] b"
     plain = "Qwen3VLMoeForConditionalGeneration org/DeepSeek-R1-Distill-Qwen-32B-bnb-4bit torch.cuda.OutOfMemoryError 17179869184"
+    plain += "".join(f" {name}{'9f86d081' * 5}" for name in ("commit ", "sha256:", "revision=", "/resolve/", "snapshots/"))
     assert mask_secrets(plain) == plain
 
 
