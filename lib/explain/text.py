@@ -29,7 +29,8 @@ _SECRETS = (
     re.compile(r"(?<=Basic )[A-Za-z0-9+/]{8,400}={0,2}"),
     re.compile(r"(?<![A-Za-z0-9])(?=[a-z0-9]{0,40}[A-Z])(?=[A-Z0-9]{0,40}[a-z])(?=(?:[A-Za-z]{0,20}[0-9]){3})[A-Za-z0-9]{20,}"),
     re.compile(
-        r"(?<![A-Za-z0-9])(?<!commit[ :=/])(?<!sha256[ :=/])(?<!digest[ :=])(?<!revision[ :=])(?<!/blobs/)(?<!/resolve/)(?<!/tree/)(?<!snapshots/)"
+        r"(?<![A-Za-z0-9])(?<!commit[ :=/])(?<!sha256[ :=/])(?<!digest[ :=])(?<!revision[ :=])"
+        r"(?<!/blobs/)(?<!/resolve/)(?<!/tree/)(?<!snapshots/)"
         r"(?=[0-9]{0,40}[A-Fa-f])(?=[A-Fa-f]{0,40}[0-9])(?:[0-9a-f]{32}|[0-9A-F]{32})(?:[0-9A-Fa-f]{8}(?:[0-9A-Fa-f]{24})?)?(?![A-Za-z0-9])"
     ),
 )

@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.bench_explain
 
-Every known message, every plain text that is searched, the beginnings of secrets and other hostile repetitions, each repeated to 200 kB. Each
-is read once, and the slowest ones three times more. Printed are the least milliseconds of CPU and of the clock, the slowest text first; other
-programs on the machine lengthen only the latter. The promise is 100 ms of CPU for the worst.
+Every known message, every plain text that is searched, the beginnings of secrets and other hostile repetitions, each repeated to 200 kB.
+Each is read once, and the slowest ones three times more. Printed are the least milliseconds of CPU and of the clock, the slowest text
+first; other programs on the machine lengthen only the latter. The promise is 100 ms of CPU for the worst.
 """
 
 from __future__ import annotations
