@@ -75,7 +75,7 @@
     field.shown = input.checkVisibility();
     return bad;
   });
-  const panelOf = (fold) => (fold.dataset.fold === "#workload" ? document.querySelector("#workload") : fold.closest(fold.dataset.fold));
+  const panelOf = (fold) => fold.closest(fold.dataset.fold) ?? document.querySelector(fold.dataset.fold);
   // A folded panel that holds a bad number says so on its bar.
   const markFolds = (bad) => {
     for (const fold of document.querySelectorAll("[data-fold]")) {
@@ -95,35 +95,52 @@
     const box = document.querySelector(part.box);
     return box?.matches(".chart, #curve") ? seen.has(part.name) : Boolean(box?.querySelector(":scope > button.open"));
   };
+  // The bar of the workload's fold: the values, without the defaults of rare fields.
   const wordWorkload = (values) => {
     const at = Object.fromEntries(MAP.fields.map((field, n) => [field.name, values[n]]));
-    const folded = document.querySelector('[data-fold="#workload"] .folded');
     const digits = (value) => Number(value ?? 0).toLocaleString("en");
     // Cards are counted: an offer has a number of its own, and a Mac (M1-Pro-16GB) is one.
     const counted = (hardware) => hardware !== "auto" && !/:|^M\d/.test(hardware);
     const looked = tabShown() === "what-runs" ? at.have : at.hardware;
     document.documentElement.classList.toggle("owns", counted(at.hardware));
     document.documentElement.classList.toggle("owns-machine", counted(looked ?? "auto"));
-    const tokens = document.querySelector("#q-context") ? `${digits(at.context)} tokens · ` : "";
-    if (folded) folded.textContent = `${tokens}${digits(at.concurrency)} concurrent · ${digits(at.requests)} a day · ${at.account === "pro" ? "PRO" : at.account}`;
-    const panel = document.querySelector("#workload"), more = panel?.querySelector(".more-holder .folded");
-    for (const part of [panel, folded?.closest(".fold")]) part?.toggleAttribute("data-bar", MAP.folded.includes(tabShown()));
-    if (!more) return;
+    document.querySelector("#workload")?.toggleAttribute("data-left", MAP.left.includes(tabShown()));
     // Lengths that are not stated: the rule of `prompt_and_output_tokens` in lib/workload.py.
     const { output, prompt, share } = MAP.usual, context = Number(at.context ?? 0);
     const answer = Number(at.answer) || Math.min(output, Math.max(1, Math.floor(context / 2)));
     const asked = Number(at.prompt) || Math.min(Math.max(prompt, Math.floor(context * share)), Math.max(1, context - answer));
-    const said = (name, words) => (document.querySelector(`#q-${name}`) ? [words] : []);
-    more.textContent = [
-      ...said("prompt", `prompt ${digits(asked)} tokens${Number(at.prompt) ? "" : " (automatic)"}`),
-      ...said("answer", `output ${digits(answer)}${Number(at.answer) ? "" : " (automatic)"}`),
-      ...(Number(at.daily_visitors) ? [`${digits(at.daily_visitors)} visitors a day`] : []),
-      `${digits(at.hours)} h a day`,
-      `precision ${at.precision === "auto" ? "automatic" : at.precision}`,
-      `engine ${at.engine === "auto" ? "automatic" : at.engine}`,
-      ...(at.serving ? [`server ${at.serving}`] : []),
-      ...(at.ram ? [`memory of the machine ${at.ram}`] : []),
-    ].join(" · ");
+    for (const [name, tokens] of [["prompt", asked], ["answer", answer]]) wordAutomatic(name, Number(at[name]) ? "" : digits(tokens));
+    const media = document.querySelector("#facts [data-media]")?.dataset.media.split(" ") ?? ["context", "prompt", "answer"];
+    const said = (medium, ...words) => (media.includes(medium) ? words : []);
+    const automatic = (value) => (Number(value) ? "" : " (automatic)");
+    const stated = (value, words) => (value && value !== "auto" && value !== "0" ? [words] : []);
+    const words = [
+      ...said("context", `${digits(at.context)} tokens of context`),
+      `${digits(at.requests)} requests a day`,
+      ...said("prompt", `prompt ${digits(asked)}${automatic(at.prompt)}`),
+      ...said("answer", `output ${digits(answer)}${automatic(at.answer)}`),
+      ...said("pictures", Number(at.width) && Number(at.height) ? `${digits(at.width)} × ${digits(at.height)} pixels` : "automatic size"),
+      ...(Number(at.hours) === 24 ? [] : [`${digits(at.hours)} hours a day`]),
+      ...stated(String(at.daily_visitors ?? 0), `${digits(at.daily_visitors)} visitors a day`),
+      ...stated(at.precision, at.precision),
+      ...stated(at.engine, at.engine),
+      ...stated(at.serving, at.serving),
+      ...stated(at.ram, at.ram),
+      ...stated(String(at.budget ?? 0), `at most $${digits(at.budget)} a month`),
+      ...stated(String(at.speed ?? 0), `at least ${digits(at.speed)} tokens/s`),
+      ...stated(String(at.ttft ?? 0), `first token within ${digits(at.ttft)} s`),
+    ];
+    const own = !at.hardware.includes(":"), cards = counted(at.hardware) && Number(at.cards) > 1 ? `${at.cards} × ` : "";
+    const named = own ? `${cards}${at.hardware.replaceAll("-", " ")}` : at.hardware.split(":").reverse().join(" · ");
+    for (const [part, text] of [[".folded", words.join(" · ")], ["[data-hardware]", `Hardware: ${at.hardware === "auto" ? "we choose" : named}`]]) {
+      const shown = document.querySelector(`#more-bar ${part}`);
+      if (shown && shown.textContent !== text) shown.textContent = text;
+    }
+  };
+  // A length that is not stated shows its value in its field.
+  const wordAutomatic = (name, tokens) => {
+    const note = document.querySelector(`#q-${name} [data-testid="block-info"] + div`), words = tokens ? `automatic: ${tokens}` : "0: automatic";
+    if (note && note.textContent.trim() !== words) note.textContent = words;
   };
   // The columns of the comparison are a question of its panel alone.
   const COMPARE = MAP.fields.findIndex((field) => field.name === "compare");
@@ -248,14 +265,33 @@ __PARTS__
       document.querySelector("#tabs").scrollIntoView();
     }, 50);
   });
-  // Boxes that open, and panels that unfold on narrow screens.
+  // The workload's fold is an accordion of Gradio, which builds the fields at the first opening; other panels unfold on narrow screens.
+  const toggleFold = (fold) => {
+    const panel = panelOf(fold), button = panel.querySelector(":scope > button.label-wrap");
+    const opened = button ? !button.classList.contains("open") : panel.toggleAttribute("data-open");
+    button?.click();
+    fold.setAttribute("aria-expanded", String(opened));
+    if (button) settle(); // the fields that are built then show their automatic values
+  };
+  const openHardware = () => {
+    const fold = document.querySelector('[data-fold="#more"]');
+    if (fold.getAttribute("aria-expanded") === "false") toggleFold(fold);
+    let frames = 0;
+    const focus = () => {
+      const field = document.querySelector("#q-hardware input");
+      if (field?.checkVisibility() && frames > 3) field.focus(); // Gradio sets new fields to their values once more in the next frame
+      else if ((frames += 1) < 100) requestAnimationFrame(focus);
+    };
+    focus();
+  };
+  // Boxes that open.
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
     if (target?.closest('[role="tab"]') || MAP.panels.some((part) => part.box && target?.closest(`${part.box} > button`))) settle();
     const fold = target?.closest("[data-fold]");
+    if (target?.closest("[data-hardware]")) openHardware();
     if (fold) {
-      const panel = panelOf(fold), opened = String(panel.toggleAttribute("data-open"));
-      for (const one of document.querySelectorAll("[data-fold]")) if (panelOf(one) === panel) one.setAttribute("aria-expanded", opened);
+      toggleFold(fold);
       markFolds(findBad());
       window.dispatchEvent(new Event("resize")); // a chart that was drawn while folded takes its width
     }

@@ -206,28 +206,27 @@ def price_figures(cost: Cost) -> list[tuple[str, str]]:
 def pick_card(pick: Entry, model: str, notes: Sequence[Reason] = (), *, has_own: bool = False) -> str:
     """The recommended hardware: price, memory, engine, reasons and caveats; `notes` are those of the whole answer.
 
-    `has_own`: the card of the visitor's own hardware is above it.
+    `has_own`: it is the alternative to the visitor's own hardware, whose card comes first.
     """
     chosen = [f"<strong>{escape(sentence(note).partition('. ')[0].rstrip('.'))}.</strong>" for note in notes if note.code in _PICKED]
-    memory, cost = pick.memory, pick.cost
-    figures = price_figures(cost)
-    if memory:
-        figures.append((f"Memory used{per_device_words(pick)}", memory_words(memory)))
-    pace = speed_figure(pick.speed)
-    if pace is not None:
-        figures.append(pace)
-    drawing = ""
-    if memory:
-        free = say("cards", "free", "of_claim" if traits_of(pick.engine).preallocates else "of_device", engine=pick.engine)
-        drawing = memory_bar(memory, memory.capacity_bytes) + memory_legend(memory, memory.capacity_bytes, free)
     return (
         '<section class="card pick" aria-labelledby="pick-name">'
-        f'<p class="eyebrow">{"Without your own hardware, run" if has_own else "Run"} {escape(model)} on</p>'
+        f'<p class="eyebrow">{say("findings", "pick", "rented" if has_own else "run", model=escape(model))}</p>'
         f'<h2 id="pick-name">{escape(pick.name)}</h2>'
         f'<p class="quiet">{escape(PLATFORM_NAMES.get(pick.platform, pick.platform))} · {precision_words(pick)}</p>'
-        f"{definition_list(figures)}{drawing}"
-        f"{reason_lists(pick.reasons, first=chosen[:1])}</section>"
+        f"{run_figures(pick, price_figures(pick.cost))}{reason_lists(pick.reasons, first=chosen[:1])}</section>"
     )
+
+
+def run_figures(entry: ConfiguredHardware, figures: Sequence[tuple[str, str]] = ()) -> str:
+    """Memory and speed of a configuration after other figures, and its memory as a bar."""
+    memory, pace = entry.memory, speed_figure(entry.speed)
+    used = [(f"Memory used{per_device_words(entry)}", memory_words(memory))] if memory else []
+    drawing = ""
+    if memory:
+        free = say("cards", "free", "of_claim" if traits_of(entry.engine).preallocates else "of_device", engine=entry.engine)
+        drawing = memory_bar(memory, memory.capacity_bytes) + memory_legend(memory, memory.capacity_bytes, free)
+    return f"{definition_list([*figures, *used, *([pace] if pace else [])])}{drawing}"
 
 
 _PICKED = {"picked_balanced", "picked_cheapest", "picked_fastest"}
@@ -238,22 +237,24 @@ def own_text(own: OwnHardware) -> str:
     runs = own.runs_as
     if runs is not None:
         return say("findings", "own", "fits", name=own.name, configured=_configured_text(runs))
-    larger = (say("findings", "own", "larger", name=one.name, configured=_configured_text(one)) for one in own.larger)
-    return " ".join([say("findings", "own", "refused", name=own.name), *map(sentence, own.obstacles), *larger])
+    return " ".join([say("findings", "own", "refused", name=own.name), *map(sentence, own.obstacles), *larger_texts(own)])
+
+
+def larger_texts(own: OwnHardware) -> list[str]:
+    """More or larger cards that would run it, each in a sentence."""
+    return [say("findings", "own", "larger", name=one.name, configured=_configured_text(one)) for one in own.larger]
 
 
 def _configured_text(entry: ConfiguredHardware) -> str:
-    pace, memory = speed_figure(entry.speed), entry.memory
-    words = [] if pace is None else [pace[1] if "tokens" in pace[1] else f"{pace[0].lower()} {pace[1]}"]
-    words += [] if memory is None else [f"{memory_words(memory)}{per_device_words(entry)}"]
+    memory = entry.memory
+    words = pace_words(entry) + ([] if memory is None else [f"{memory_words(memory)}{per_device_words(entry)}"])
     return ", ".join([*words, f"{entry.precision} with {entry.engine}"])
 
 
-def own_card(own: OwnHardware, links: str = "") -> str:
-    """The visitor's own cards in a line, with the reasons folded; `links` is markup."""
-    runs = own.runs_as
-    why = "" if runs is None else f"<details><summary>Why</summary>{reason_lists(runs.reasons)}</details>"
-    return own_section(own_text(own), f"{links}{why}", runs=runs is not None)
+def pace_words(entry: ConfiguredHardware) -> list[str]:
+    """The speed in a phrase, named unless it is in tokens per second; nothing where it is not known."""
+    pace = speed_figure(entry.speed)
+    return [] if pace is None else [pace[1] if "tokens" in pace[1] else f"{pace[0].lower()} {pace[1]}"]
 
 
 def own_section(text: str, more: str = "", *, runs: bool) -> str:

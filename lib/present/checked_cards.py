@@ -1,12 +1,22 @@
-"""The card of hardware that a visitor names, and the card where nothing qualifies, with what comes closest."""
+"""The cards of hardware that a visitor owns or names, and the card where nothing qualifies, with what comes closest."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
-from lib.advisor.result import Entry, Recommendation, Rejection
+from lib.advisor.result import Entry, OwnHardware, Recommendation, Rejection
 from lib.answers.memory import SolveAnswer
-from lib.present.cards import PLATFORM_NAMES, memory_words, per_device_words, precision_words, price_figures, reason_lists, speed_figure
+from lib.present.cards import (
+    PLATFORM_NAMES,
+    larger_texts,
+    memory_words,
+    pace_words,
+    per_device_words,
+    precision_words,
+    price_figures,
+    reason_lists,
+    run_figures,
+)
 from lib.present.markup import bullet_list, definition_list, escape, fold
 from lib.present.numbers import count_words, whole
 from lib.present.sentences import say, sentence
@@ -27,15 +37,28 @@ def no_pick_card(answer: Recommendation, model: str) -> str:
     )
 
 
+def own_card(own: OwnHardware, model: str, links: str = "") -> str:
+    """The visitor's own cards: whether they run the model and how fast, in which memory, and why; `links` is markup."""
+    runs = own.runs_as
+    if runs is None:
+        title, why = say("findings", "own", "title_refused", name=own.name), [*map(sentence, own.obstacles), *larger_texts(own)]
+        settings, body = "", bullet_list([escape(one) for one in why], "why")
+    else:
+        title = say("findings", "own", "title_fits", name=own.name, configured=", ".join(["fits", *pace_words(runs)]))
+        settings = f'<p class="quiet">{precision_words(runs)} · {escape(say("findings", "own", "not_counted"))}</p>'
+        body = run_figures(runs) + reason_lists(runs.reasons)
+    eyebrow = f'<p class="eyebrow">{say("findings", "own", "run", model=escape(model))}</p>'
+    head = f'<h2 id="own-name">{escape(title)}</h2>'
+    return f'<section class="card own first" aria-labelledby="own-name">{eyebrow}{head}{settings}{body}{links}</section>'
+
+
 def checked_text(answer: Recommendation, hardware: str) -> str:
     """Whether the named hardware runs the model, in which precision and how fast, in a sentence; where not, why."""
     found = _find(answer, hardware)
     if isinstance(found, Entry):
-        pace = speed_figure(found.speed)
         compressed = next((one for one in found.reasons if one.code == "quantized" and one.variant in _ONLY_SO), None)
         form = f"only in {compressed.values['bits']} bits ({found.precision})" if compressed else f"runs in {found.precision}"
-        figures = [form, *([] if pace is None else [pace[1] if "tokens" in pace[1] else f"{pace[0].lower()} {pace[1]}"])]
-        return f"On {found.name}: {', '.join(figures)}"
+        return f"On {found.name}: {', '.join([form, *pace_words(found)])}"
     return f"On {found.name}: does not run" if found is not None else ""
 
 

@@ -244,9 +244,9 @@ def answer_json(answer: object) -> str:
 
 
 def pick_text(pick: Entry | None, model: str, own: OwnHardware | None = None) -> str:
-    """The pick in a few plain lines, for a message or a note; after it the visitor's own cards."""
+    """The pick in a few plain lines, for a message or a note; before it the visitor's own cards."""
     if own is not None:
-        return f"{pick_text(pick, model)}\n{own_text(own)}"
+        return f"{own_text(own)}\n{pick_text(pick, model)}"
     if pick is None:
         return say("findings", "no_pick", "listed", model=model)
     cost = pick.cost

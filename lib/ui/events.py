@@ -165,8 +165,8 @@ PanelAnswer = Callable[[Any, str, Sequence[Any]], Updates]
 
 
 def build_refresh_triggers(panels: Iterable[Panel]) -> RefreshTriggers:
-    """The hidden numbers, by the name of their panel."""
-    return {panel.name: gr.Number(0, visible="hidden", label=panel.name, container=False) for panel in panels}
+    """The numbers, by the name of their panel. Invisible ones are not in the browser's document, and their events work all the same."""
+    return {panel.name: gr.Number(0, visible=False, label=panel.name, container=False) for panel in panels}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +204,7 @@ class Tab:
     build: Callable[[Services], Any]
     wire: Callable[[Any, Wiring], None]
     asks_workload: bool = True
-    """Whether the workload is open above the tab; otherwise it is folded into a bar."""
+    """Whether the workload is shown above the tab."""
     boxes: Mapping[str, tuple[Field, ...]] = field(default_factory=dict)
     """Numbers of boxes, which no link carries, by the panel that asks them, or by a box that answers when a button is pressed."""
     box_inputs: Callable[[Any], list[Any]] = _no_inputs

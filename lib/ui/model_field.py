@@ -151,12 +151,12 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
     makes = answer.library == "diffusers"
     task = own_task(answer.task, generates=bool(answer.cache) or answer.source == "rule_of_thumb")
     made = ("pictures" if makes else "tokens", *(["clips"] if makes and answer.task.endswith("-to-video") else []))
-    limit = answer.context_limit_tokens or LONGEST_CONTEXT
+    limit, media = answer.context_limit_tokens or LONGEST_CONTEXT, (*answer.media, *made, *lengths_of(family_of(task)))
     return ResolvedModel(
-        facts=model_line(answer),
+        facts=f'<div data-media="{" ".join(media)}">{model_line(answer)}</div>',  # for the bar of the workload (`assets/page.js`)
         reference=reference,
         context_limit=min(limit, LONGEST_CONTEXT),
-        media=(*answer.media, *made, *lengths_of(family_of(task))),
+        media=media,
     )
 
 

@@ -64,7 +64,7 @@ class PageView:
 
     def question(self) -> list[Any]:
         """The inputs of `lib.ui.fields.QUESTION`."""
-        return [*self.workload.values(), *self.views["recommend"].inputs.values()]
+        return list(self.workload.values())
 
     def every(self) -> list[Any]:
         """The inputs of `lib.ui.fields.ALL_FIELDS`."""
@@ -116,7 +116,7 @@ def build_view(services: Services) -> PageView:
         workload_view, media = workload.build(services, model.config)
     explain = explain_box.build()
     triggers = build_refresh_triggers(panel for tab in TABS for panel in tab.panels)
-    link = gr.Number(0, visible="hidden", label="link", container=False)
+    link = gr.Number(0, visible=False, label="link", container=False)
     look = gr.Button("Answer again", visible="hidden", elem_id="settle")
     go = gr.Button("Look at this hardware", visible="hidden", elem_id="go")
     tabs: dict[str, gr.Tab] = {}

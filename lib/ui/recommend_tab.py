@@ -1,4 +1,4 @@
-"""The tab *Recommend*: what it has to do on the left, the hardware to take on the right, and the boxes under it.
+"""The tab *Recommend*: the hardware to take, and the boxes under it. All its questions are in the panel above the tabs.
 
 The roofline is drawn when its box is opened. The code to copy is the files of the Space for the chosen framework, its app.py among
 them, or the line that starts its server.
@@ -16,9 +16,9 @@ from lib.engines import usual_engine
 from lib.errors import AdvisorError
 from lib.platforms import TPU_PLATFORMS, traits_of
 from lib.present.app_files import Purpose
-from lib.present.cards import caveat_list, model_name, own_card, pick_card, prices_line, recommendation_notes, source_list
+from lib.present.cards import caveat_list, model_name, pick_card, prices_line, recommendation_notes, source_list
 from lib.present.charts import draw_roofline, roofline_words
-from lib.present.checked_cards import checked_card, no_pick_card
+from lib.present.checked_cards import checked_card, no_pick_card, own_card
 from lib.present.front_chart import draw_front, front_foot, front_head, speed_front
 from lib.present.markup import answer_actions, hint_note, no_model_note, refusal_note
 from lib.present.sentences import say
@@ -142,9 +142,8 @@ def _engine(hardware: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendView:
-    """Inputs and outputs of the tab, and of the parts that answer by themselves."""
+    """Outputs of the tab, and the parts that answer by themselves."""
 
-    inputs: workload.Inputs
     outputs: Outputs
     compare: CompareView
     front: Outputs
@@ -154,28 +153,21 @@ class RecommendView:
 
 def build(_: Services) -> RecommendView:
     """The layout of the tab."""
-    with gr.Row(elem_classes="two"):
-        with gr.Column(scale=1, min_width=280, elem_classes="controls"):
-            workload.fold_button("Priority, budget, platforms", ".controls")
-            inputs = _inputs()
-        with gr.Column(scale=3, min_width=320, elem_classes="answers"):
-            pick = gr.HTML(elem_id="pick")
-            table = gr.HTML(elem_id="ranked")
-            compare = compare_box.build()
-            with gr.Column(elem_id="front", elem_classes="chart", visible=False) as front_box:
-                head = gr.HTML()
-                chart = gr.Plot(label="Price against predicted speed", show_label=False, visible=False)  # an empty one costs a layout
-                foot = gr.HTML()
-            code = build_code()
-            roof = build_roofline()
-            with gr.Accordion(
-                say("findings", "tables", "rejected"), open=False, visible=False, elem_classes="quiet-accordion"
-            ) as rejected_box:
-                refused = gr.HTML(elem_id="rejected")
-            with gr.Accordion("Assumptions and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
-                behind = gr.HTML(elem_id="recommend-sources")
+    with gr.Column(elem_classes="answers"):
+        pick = gr.HTML(elem_id="pick")
+        table = gr.HTML(elem_id="ranked")
+        compare = compare_box.build()
+        with gr.Column(elem_id="front", elem_classes="chart", visible=False) as front_box:
+            head = gr.HTML()
+            chart = gr.Plot(label="Price against predicted speed", show_label=False, visible=False)  # an empty one costs a layout
+            foot = gr.HTML()
+        code = build_code()
+        roof = build_roofline()
+        with gr.Accordion(say("findings", "tables", "rejected"), open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
+            refused = gr.HTML(elem_id="rejected")
+        with gr.Accordion("Assumptions and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
+            behind = gr.HTML(elem_id="recommend-sources")
     return RecommendView(
-        inputs=inputs,
         outputs={
             "pick": pick, "ranked": table, "front_box": front_box, "rejected_box": rejected_box, "rejected": refused,
             "sources_box": sources_box, "sources": behind,
@@ -185,18 +177,6 @@ def build(_: Services) -> RecommendView:
         roofline=roof,
         code=code,
     )  # fmt: skip
-
-
-def _inputs() -> workload.Inputs:
-    q: workload.Inputs = {"task": gr.Dropdown(list(ask.TASKS), value="auto", label="Task")}
-    q["priority"] = gr.Radio(list(ask.PRIORITY_WORDS), value="balanced", label="Priority", elem_classes="segments")
-    q["platforms"] = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
-    q["sdk"] = gr.Radio(list(ask.SDK_WORDS), value="auto", label="Space SDK", info="Servers need Docker.", elem_classes="segments")
-    with gr.Accordion("Limits: budget, speed", open=False, elem_classes="quiet-accordion"):
-        q["budget"] = workload.number("budget")
-        q["ttft"] = workload.number("ttft", step=0.1)
-        q["speed"] = workload.number("speed")
-        return workload.in_order(ask.RECOMMEND, q)
 
 
 def recommend_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
@@ -214,7 +194,7 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
     pick, entries, own = answer.pick, answer.ranked, answer.own
     name = model_name(answer.model, model)
     card = pick_card(pick, name, answer.notes, has_own=own is not None) if pick else no_pick_card(answer, name)
-    of_own = own_card(own, row_links(own.name, own_links(model, values), own_hardware["own_hardware"])) if own else ""
+    of_own = own_card(own, name, row_links(own.name, own_links(model, values), own_hardware["own_hardware"])) if own else ""
     acts = answer_actions(
         text=pick_text(pick, name, own),
         query=link_query("recommend", model, ask.QUESTION, values),

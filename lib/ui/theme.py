@@ -88,7 +88,7 @@ def page_script() -> str:
         "fields": [{"name": field.name, "default": field.default} for field in ALL_FIELDS],
         "numbers": [{"name": one.name, "label": one.label, "low": one.low, "high": one.high, "box": box} for one, box in numbers],
         "tabs": {tab.word: tab.name for tab in TABS},
-        "folded": [tab.name for tab in TABS if not tab.asks_workload],
+        "left": [tab.name for tab in TABS if not tab.asks_workload],
         "usual": {"output": OUTPUT_TOKENS, "prompt": PROMPT_TOKENS, "share": PROMPT_SHARE},
         "panels": [asdict(panel) | {"tab": tab.name} for tab in TABS for panel in tab.panels],
         "longest": MODEL_LENGTH,

@@ -1,7 +1,8 @@
-"""The workload of all tabs, in one panel above them; its address; and the configuration that it leads to on some hardware.
+"""The question of all tabs, in one panel above them; its address; and the configuration that it leads to on some hardware.
 
-Five fields come first; the others are in a fold, whose button states their values. On a narrow screen, and on tabs with other questions
-(*My Space*, *Live demo*), the whole panel folds into a bar (`fold_button`; `assets/page.js` opens both).
+Model, concurrent requests, plan and priority come first; all other fields are in one fold. Its bar states their values, and has a button
+for the hardware (`assets/page.js`). Gradio builds the fields of a closed fold when it is first opened. Tabs with other questions
+(*My Space*, *Live demo*) hide the panel.
 
 The address of an answer has its question as query parameters. A link comes from anyone, so a parameter is used only if it names a field and
 reads as that field's type and range; other fields keep their default, and the page names them.
@@ -69,72 +70,95 @@ def in_order(fields: Sequence[ask.Field], inputs: Inputs) -> Inputs:
     return {field.name: (inputs | made)[field.name] for field in fields}
 
 
-def fold_button(label: str, target: str, holder: str = "fold-holder") -> gr.HTML:
-    """A button that opens and closes a panel on narrow screens; `holder` is the class that the style hides on wide ones."""
+def fold_button(label: str, target: str) -> gr.HTML:
+    """A button that opens and closes a panel on narrow screens; the style hides it on wide ones."""
     return gr.HTML(
-        f'<button type="button" class="fold" data-fold="{escape(target)}" aria-expanded="false">'
-        f'<span>{escape(label)}</span> <span class="folded"></span></button>',
-        elem_classes=holder,
+        f'<button type="button" class="fold" data-fold="{escape(target)}" aria-expanded="false"><span>{escape(label)}</span></button>',
+        elem_classes="fold-holder",
     )
+
+
+_BAR = (
+    '<div class="more-bar"><button type="button" class="fold" data-fold="#more" aria-expanded="false"><span>More</span> '
+    '<span class="folded"></span></button><button type="button" class="act" data-hardware>Hardware: we choose</button></div>'
+)
+"""The bar of the fold. The page's script writes the values into it; its second button opens the fold at the list of hardware."""
 
 
 def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
     """The panel: first fields, the fold with the others and with the place for a config.json.
 
-    Returns the inputs, and the rows of `lib.ui.fields.FIELDS_BY_MEDIUM`.
+    Returns the inputs of `lib.ui.fields.QUESTION`, and the rows of `lib.ui.fields.FIELDS_BY_MEDIUM`.
     """
-    fold_button("Workload", "#workload")
     with gr.Column(elem_id="workload"):
-        label = FIELDS_BY_NAME["context"].label
-        with gr.Column(elem_classes="length") as context_column:
-            q: Inputs = {"context": gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=label, elem_id="q-context")}
-        length_columns = [context_column]
-        q |= {name: number(name) for name in ("concurrency", "requests")}
-        q["account"] = choice("account", ask.ACCOUNT_WORDS)
-        catalog = services.catalog()
-        choices = [("Let us choose", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
-        q["hardware"] = gr.Dropdown(choices, value="auto", label="Check specific hardware", min_width=120, elem_id="q-hardware")
-        q["cards"] = number("cards")
-        with gr.Row(visible=False, elem_id="made") as pictures_row:
-            q |= {name: number(name) for name in ("width", "height", "denoising")}
-            q["guidance"] = choice("guidance", ask.GUIDANCE_WORDS)
-            with gr.Column(visible=False, min_width=120) as clips_column:
-                q["frames"] = number("frames")
-        with gr.Row(visible=False, elem_id="images") as images_row:
-            q |= {name: number(name) for name in ("images", "image_width", "image_height")}
-        with gr.Row(visible=False, elem_id="sound") as sound_row:
-            q["sound"] = number("sound")
-        fold_button("More settings", "#workload", "more-holder")
-        for name in ("prompt", "answer"):
-            with gr.Column(elem_classes="length") as column:
-                q[name] = number(name)
-            length_columns.append(column)
-        q |= {name: number(name) for name in ("daily_visitors", "hours")}
-        q["precision"] = choice("precision", ask.precision_choices())
-        q["engine"] = choice("engine", ask.ENGINE_WORDS)
-        q["visitors"] = choice("visitors", ask.VISITOR_WORDS)
-        with gr.Accordion("Server settings", open=False, elem_classes="quiet-accordion", elem_id="serving"):
-            q["serving"] = gr.Textbox(
-                "",
-                label="Flags of vLLM, SGLang, TensorRT-LLM, TGI or llama.cpp",
-                info="Such as --max-num-seqs 64 --gpu-memory-utilization 0.95. Empty: the engine's defaults. Enter takes them.",
-                max_lines=1,
-                max_length=MAX_LENGTH,
-                elem_id="q-serving",
-            )
-        q["ram"] = gr.Textbox(
-            "",
-            label=FIELDS_BY_NAME["ram"].label,
-            info="Such as 64 GB DDR5-6000. Empty: assumed.",
-            max_lines=1,
-            max_length=LONGEST,
-            min_width=120,
-            elem_id="q-ram",
-        )
-        with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
-            config.render()  # type: ignore[no-untyped-call]
-        q = in_order(ask.WORKLOAD, q)
-    return q, [pictures_row, clips_column, images_row, sound_row, *length_columns]
+        with gr.Row(elem_id="first-fields"):
+            q: Inputs = {"concurrency": number("concurrency"), "account": choice("account", ask.ACCOUNT_WORDS)}
+            q["priority"] = gr.Radio(list(ask.PRIORITY_WORDS), value="balanced", label="Priority", elem_classes="segments")
+        gr.HTML(_BAR, elem_id="more-bar")
+        with gr.Accordion("More", open=False, elem_id="more"):  # its own button is hidden: the bar presses it
+            with gr.Column(elem_classes="fields"):
+                rows = _request_fields(q)
+            with gr.Column(elem_classes="fields"):
+                _hardware_fields(services, q)
+            with gr.Column(elem_classes="fields"):
+                _limit_fields(q)
+            with gr.Accordion("Paste a config.json instead of a model's name", open=False, elem_classes="quiet-accordion", elem_id="paste"):
+                config.render()  # type: ignore[no-untyped-call]
+            return in_order(ask.QUESTION, q), rows
+
+
+def _request_fields(q: Inputs) -> list[Any]:
+    """The fields of the requests: their lengths and their number. Returns the rows of `lib.ui.fields.FIELDS_BY_MEDIUM`."""
+    label = FIELDS_BY_NAME["context"].label
+    with gr.Column(elem_classes="length") as context_column:
+        q["context"] = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=label, elem_id="q-context")
+    lengths = [context_column]
+    for name in ("prompt", "answer"):
+        with gr.Column(elem_classes="length") as column:
+            q[name] = number(name)
+        lengths.append(column)
+    with gr.Row(visible=False, elem_id="made") as pictures_row:
+        q |= {name: number(name) for name in ("width", "height", "denoising")}
+        q["guidance"] = choice("guidance", ask.GUIDANCE_WORDS)
+        with gr.Column(visible=False, min_width=120) as clips_column:
+            q["frames"] = number("frames")
+    with gr.Row(visible=False, elem_id="images") as images_row:
+        q |= {name: number(name) for name in ("images", "image_width", "image_height")}
+    with gr.Row(visible=False, elem_id="sound") as sound_row:
+        q["sound"] = number("sound")
+    q |= {name: number(name) for name in ("requests", "hours", "daily_visitors")}
+    q["visitors"] = choice("visitors", ask.VISITOR_WORDS)
+    return [pictures_row, clips_column, images_row, sound_row, *lengths]
+
+
+def _hardware_fields(services: Services, q: Inputs) -> None:
+    """The fields of the hardware to look at, and of the software on it."""
+    catalog = services.catalog()
+    choices = [("Let us choose", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
+    q["hardware"] = gr.Dropdown(choices, value="auto", label="Check specific hardware", min_width=120, elem_id="q-hardware")
+    q["cards"] = number("cards")
+    q["ram"] = _line("ram", FIELDS_BY_NAME["ram"].label, LONGEST, info="Such as 64 GB DDR5-6000. Empty: assumed.")
+    q["precision"] = choice("precision", ask.precision_choices())
+    q["engine"] = choice("engine", ask.ENGINE_WORDS)
+    q["serving"] = _line(
+        "serving",
+        "Flags of vLLM, SGLang, TensorRT-LLM, TGI or llama.cpp",
+        MAX_LENGTH,
+        info="Such as --max-num-seqs 64 --gpu-memory-utilization 0.95. Empty: the engine's defaults. Enter takes them.",
+    )
+
+
+def _limit_fields(q: Inputs) -> None:
+    """The fields that decide which hardware is recommended."""
+    q["platforms"] = gr.CheckboxGroup(list(ask.PLATFORM_WORDS), value=["spaces"], label="Where", elem_classes="plain-choices")
+    q["task"] = choice("task", ask.TASKS)
+    q["sdk"] = choice("sdk", ask.SDK_WORDS)
+    q["budget"], q["speed"], q["ttft"] = number("budget"), number("speed"), number("ttft", step=0.1)
+
+
+def _line(name: str, label: str, longest: int, *, info: str) -> gr.Textbox:
+    """The field of a line of text."""
+    return gr.Textbox("", label=label, info=info, max_lines=1, max_length=longest, min_width=120, elem_id=f"q-{name}")
 
 
 def recommend_arguments(values: Sequence[Value]) -> dict[str, Any]:

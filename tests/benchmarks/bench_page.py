@@ -68,6 +68,8 @@ def open_page(browser: Browser, url: str, first: str, ready: str, size: str) -> 
 def drag_posts(page: Page) -> int:
     """How many questions one drag asks."""
     asked: list[Any] = []
+    page.locator('[data-fold="#more"]').click()
+    page.wait_for_timeout(1_000)
     page.on("request", lambda request: asked.append(request) if request.method == "POST" else None)
     page.get_by_role("slider", name="range slider for Context length").evaluate(DRAG)
     page.wait_for_timeout(QUIET_MS)

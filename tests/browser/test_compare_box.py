@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from page_checks import BEYOND, Open
+from page_checks import BEYOND, SETTLED, UNFOLD, Open
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -24,6 +24,8 @@ def test_ticked_rows_stand_side_by_side(open_page: Open) -> None:
     expect(page.locator("#compared h2")).to_have_text(re.compile("costs|as fast"))
     expect(page.locator("#compared thead th")).to_have_count(3)
     assert "compare=spaces:" in page.url
+    page.evaluate(UNFOLD)
+    page.evaluate(SETTLED)
     page.locator("#q-requests input").fill("5000")  # it follows the question, and the ticks stay
     page.wait_for_url(lambda url: "requests=5000" in url and "compare=" in url)
     expect(tick.nth(2)).to_be_checked()

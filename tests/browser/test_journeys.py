@@ -19,6 +19,7 @@ from space_stand_in import FakeSpace, Person, SpaceStandIn
 
 pytestmark = pytest.mark.browser
 
+MORE = '[data-fold="#more"]'
 OWNER = "hf_OWNERownerOWNERowner"
 MOST_CLICKS = 5
 MOST_CLICKS_OF_A_SWITCH = 9
@@ -82,7 +83,7 @@ def large_model_within_a_budget(visitor: Visitor) -> None:
     page = visitor.page
     visitor.name_model("70B")
     visitor.fill(page.locator("#q-concurrency input"), "20")
-    visitor.click(page.get_by_role("button", name="Limits: budget, speed"))
+    visitor.click(page.locator(MORE))
     visitor.fill(page.locator("#q-budget input"), "2000")
     page.wait_for_url(lambda url: "budget=2000" in url)
     expect(page.locator("#pick :is(.card.pick, .card.none)")).to_be_visible()
@@ -114,6 +115,7 @@ def pictures_for_visitors(visitor: Visitor) -> None:
     page = visitor.page
     visitor.name_model("stabilityai/stable-diffusion-xl-base-1.0")
     expect(page.locator("#pick")).to_contain_text("stable-diffusion-xl")
+    visitor.click(page.locator(MORE))
     visitor.fill(page.locator("#q-requests input"), "500")
     page.wait_for_url(lambda url: "requests=500" in url)
     expect(page.locator("#pick .card.pick")).to_contain_text("stable-diffusion-xl")
@@ -137,7 +139,8 @@ def two_models(visitor: Visitor) -> None:
 def own_card(visitor: Visitor) -> None:
     """The visitor's own RTX 4090."""
     page = visitor.page
-    visitor.click(page.locator("#q-hardware input"))
+    visitor.click(page.locator("[data-hardware]"))
+    expect(page.locator("#q-hardware input")).to_be_focused()
     page.keyboard.type("4090")  # the list is open and narrows
     visitor.clicks += 1
     visitor.click(page.get_by_role("option", name=re.compile("4090")).first)
@@ -166,6 +169,7 @@ def switch_with_sleep(visitor: Visitor) -> None:
 def share_with_a_colleague(visitor: Visitor) -> None:
     """A link that gives the same answer."""
     page = visitor.page
+    visitor.click(page.locator(MORE))
     visitor.fill(page.locator("#q-requests input"), "250")
     page.wait_for_url(lambda url: "requests=250" in url)
     link = page.locator("#pick [data-copy-link]")

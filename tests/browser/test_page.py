@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from llama import llama_config
-from page_checks import BEYOND, CONTRAST, NAMELESS, STILL, UNFOLD, Open, open_box
+from page_checks import BEYOND, CONTRAST, NAMELESS, SETTLED, STILL, UNFOLD, Open, open_box
 from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
 pytestmark = pytest.mark.browser
@@ -26,6 +26,10 @@ def _ask(page: Page, model: str) -> None:
 
 
 def _context(page: Page) -> Locator:
+    """The number of the context length, in the workload's fold."""
+    page.evaluate(UNFOLD)
+    page.locator("#q-context").wait_for()
+    page.evaluate(SETTLED)
     return page.get_by_role("spinbutton", name="number input for Context length", exact=True)
 
 
@@ -140,7 +144,7 @@ def test_a_link_keeps_its_question_while_fields_settle(browser: Browser, app_url
     assert "model=Qwen/Qwen3-8B" in page.url
     held[0].continue_()
     expect(page.locator("#pick")).to_contain_text("Qwen3-8B")
-    expect(page.locator("#q-requests input")).to_have_value("70")
+    expect(page.locator("#more-bar")).to_contain_text("70 requests a day")
     assert "model=Qwen/Qwen3-8B&concurrency=2&requests=70" in page.url
     page.close()
 
@@ -215,7 +219,18 @@ def test_the_keyboard_reaches_everything(open_page: Open) -> None:
         reached.append(str(name))
         if name == "Download JSON":
             break
-    wanted = ["Find hardware", "range slider for Context length", "Memory", "Copy as text", "Copy link", "Download CSV", "Download JSON"]
+    wanted = [
+        "Find hardware",
+        "Concurrent requests",
+        "My plan",
+        "More",
+        "Hardware: we choose",
+        "Memory",
+        "Copy as text",
+        "Copy link",
+        "Download CSV",
+        "Download JSON",
+    ]
     assert [name for name in wanted if not any(name in seen for seen in reached)] == []
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 

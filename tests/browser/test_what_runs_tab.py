@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from page_checks import Open
+from page_checks import SETTLED, Open
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -23,3 +23,7 @@ def test_judging_shows_progress_until_it_is_stopped_and_a_change_asks_anew(open_
     page.locator("#q-concurrency input").fill("4")
     expect(found.locator(".card h2")).to_contain_text(re.compile("runs [0-9]+ of [0-9]+ models"))
     expect(stop).to_be_hidden()
+    for width in (770, 962, 1000, 1100, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(SETTLED)
+        assert page.evaluate("[...document.querySelectorAll('main .scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length") == 0

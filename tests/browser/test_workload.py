@@ -6,7 +6,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from page_checks import BEYOND, UNFOLD, Open, open_box
+from page_checks import BEYOND, SETTLED, UNFOLD, Open, open_box
 from playwright.sync_api import Locator, Page, Request, expect
 
 from lib.workload import prompt_and_output_tokens
@@ -28,6 +28,13 @@ def _number(page: Page, name: str) -> Locator:
     return page.locator(f'#q-{name} input[type="number"]')
 
 
+def _unfold(page: Page) -> None:
+    """Open the fold of the workload, whose fields are built at the first opening."""
+    page.evaluate(UNFOLD)
+    page.locator("#q-context").wait_for()
+    page.evaluate(SETTLED)
+
+
 def test_the_walk_finds_the_same_figures(open_page: Open) -> None:
     """A row's memory and bill in Recommend are those of the tabs that its links open, for the workload that was typed."""
     page = open_page("?context=8192&concurrency=2")
@@ -47,6 +54,7 @@ def test_the_address_follows_and_brings_back(open_page: Open) -> None:
     """A change replaces the address, a tab adds to the history; reload and Back restore both; what is a default is not in it."""
     page = open_page()
     assert urlsplit(page.url).query == ""
+    _unfold(page)
     _number(page, "requests").fill("250")
     page.wait_for_url(re.compile("requests=250"))
     assert _query(page) == {"model": "meta-llama/Llama-3.1-8B-Instruct", "requests": "250"}
@@ -55,21 +63,30 @@ def test_the_address_follows_and_brings_back(open_page: Open) -> None:
     page.wait_for_url(re.compile("tab=cost"))
     page.reload()
     expect(page.locator("#bill .card")).to_be_visible()
-    expect(_number(page, "requests")).to_have_value("250")
+    expect(page.locator("#more-bar")).to_contain_text("250 requests a day")
     page.go_back()
     page.wait_for_url(re.compile("^((?!tab=).)*$"))
     expect(_tab(page, "Recommend")).to_have_attribute("aria-selected", "true")
+    _unfold(page)
     expect(_number(page, "requests")).to_have_value("250")
 
 
 def test_own_cards_follow_the_address_and_the_links(open_page: Open) -> None:
-    """The number of cards is asked beside cards alone; the line of *Recommend* leads to *Memory* and *Cost* of the same cards."""
-    expect(_number(open_page(), "cards")).not_to_be_visible()
-    page = open_page("?hardware=RTX-3090")
-    line = page.locator(".card.own")
-    expect(line).to_contain_text("On your NVIDIA GeForce RTX 3090: fits")
+    """One button leads to the list; the number is asked of cards alone; the first card of *Recommend* is about them, and leads on."""
+    page = open_page()
+    page.locator("[data-hardware]").click()
+    field = page.get_by_role("combobox", name="Check specific hardware", exact=True)
+    expect(field).to_be_focused()
+    expect(_number(page, "cards")).not_to_be_visible()
+    field.press_sequentially("3090")
+    page.get_by_role("option", name=re.compile("RTX 3090 ·")).first.click()
+    line = page.locator("#pick .card").first
+    expect(line.locator("h2")).to_contain_text("Your NVIDIA GeForce RTX 3090: fits")
+    expect(page.locator("#pick .card.pick")).to_contain_text("Or rent hardware")
+    expect(page.locator("[data-hardware]")).to_have_text("Hardware: RTX 3090")
     _number(page, "cards").fill("2")
-    expect(line).to_contain_text("On your 2 × NVIDIA GeForce RTX 3090: fits")
+    expect(line.locator("h2")).to_contain_text("Your 2 × NVIDIA GeForce RTX 3090: fits")
+    expect(page.locator("[data-hardware]")).to_have_text("Hardware: 2 × RTX 3090")
     assert _query(page) == {"model": "meta-llama/Llama-3.1-8B-Instruct", "hardware": "RTX-3090", "cards": "2"}
     line.get_by_role("link", name="Memory").click()
     expect(page.locator("#need")).to_contain_text("2 × NVIDIA GeForce RTX 3090")
@@ -82,7 +99,7 @@ def test_own_cards_follow_the_address_and_the_links(open_page: Open) -> None:
 def test_a_number_out_of_range_is_said_beside_its_field(open_page: Open) -> None:
     """Minus five in each number field: its own sentence, no question; put right, it answers again."""
     page = open_page()
-    page.evaluate(UNFOLD)
+    _unfold(page)
     for name in NUMBERS:
         field = _number(page, name)
         before = field.input_value()
@@ -110,6 +127,7 @@ def test_a_pasted_config_is_said_in_the_address_and_a_typed_name_goes_first(open
 def test_one_drag_is_one_request(open_page: Open) -> None:
     """However far the slider goes, the server is asked once it stands still."""
     page = open_page()
+    _unfold(page)
     asked: list[Request] = []
     page.on("request", lambda request: asked.append(request) if request.method == "POST" else None)
     page.get_by_role("slider", name="range slider for Context length").evaluate(
@@ -138,11 +156,13 @@ def test_small_screens_show_the_answer_first(open_page: Open, tab: str, width: i
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_bad_number_in_the_folded_workload_is_said_on_its_bar(open_page: Open) -> None:
-    """On a phone the bar of the folded panel names the field and what it accepts; put right, it says nothing."""
-    page = open_page(width=390)
-    bar = page.locator('.fold-holder [data-fold="#workload"]')
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_bad_number_in_the_folded_workload_is_said_on_its_bar(open_page: Open, width: int) -> None:
+    """The bar of the fold names the field and what it accepts; put right, it says nothing."""
+    page = open_page(width=width)
+    bar = page.locator('[data-fold="#more"]')
     bar.click()
+    page.evaluate(SETTLED)
     _number(page, "requests").fill("-5")
     expect(page.locator("#q-requests .field-error")).to_be_visible()
     expect(bar.locator(".field-error")).to_have_count(0)
@@ -151,7 +171,7 @@ def test_a_bad_number_in_the_folded_workload_is_said_on_its_bar(open_page: Open)
     bar.click()
     _number(page, "requests").fill("250")
     bar.click()
-    expect(bar).to_contain_text("250 a day")
+    expect(bar).to_contain_text("250 requests a day")
     expect(bar.locator(".field-error")).to_have_count(0)
 
 
@@ -234,6 +254,21 @@ def test_the_fold_states_the_automatic_lengths(open_page: Open, context: int) ->
     """Prompt and output that are not stated show the values of `prompt_and_output_tokens`."""
     prompt, output = prompt_and_output_tokens(context)
     page = open_page(f"?context={context}")
-    expect(page.locator(".more-holder .folded").first).to_contain_text(
-        f"prompt {prompt:,} tokens (automatic) · output {output:,} (automatic)"
-    )
+    expect(page.locator("#more-bar")).to_contain_text(f"prompt {prompt:,} (automatic) · output {output:,} (automatic)")
+    _unfold(page)
+    for name, tokens in (("prompt", prompt), ("answer", output)):
+        expect(page.locator(f"#q-{name}")).to_contain_text(f"automatic: {tokens:,}")
+    _number(page, "prompt").fill("300")
+    expect(page.locator("#more-bar")).to_contain_text("prompt 300 · output")
+    expect(page.locator("#q-prompt")).to_contain_text("0: automatic")
+
+
+def test_tabs_with_other_questions_have_no_workload(open_page: Open) -> None:
+    """*Live demo* and *My Space* show the model alone; the question is as it was on the next tab."""
+    page = open_page("?concurrency=3")
+    for name in ("Live demo", "My Space"):
+        _tab(page, name).click()
+        expect(page.locator("#workload")).to_be_hidden()
+        expect(page.locator("#model")).to_be_visible()
+    _tab(page, "Memory").click()
+    expect(_number(page, "concurrency")).to_have_value("3")

@@ -186,7 +186,7 @@ def test_each_number_is_checked_beside_its_field(services: Any) -> None:
     known |= {f"q-{field.name}": field for fields in BOX_FIELDS.values() for field in fields}
     with gr.Blocks() as blocks:
         page.build_view(services)
-    numbers = [one for one in blocks.blocks.values() if isinstance(one, (gr.Number, gr.Slider)) and one.visible != "hidden"]
+    numbers = [one for one in blocks.blocks.values() if isinstance(one, (gr.Number, gr.Slider)) and (one.visible or one.elem_id)]
     assert {str(one.elem_id): one.label for one in numbers} == {name: field.label for name, field in known.items() if not field.choices}
     assert all(one.value == known[str(one.elem_id)].default for one in numbers)
 

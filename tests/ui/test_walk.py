@@ -185,7 +185,7 @@ def test_own_hardware_is_the_same_on_every_tab(real_app: Services, card: str, ca
     speed, need = tokens_per_s(runs["speed"]["decode_tokens_per_s"]), gib(runs["memory"]["per_device_bytes"])
     shown = recommend_tab.recommend_updates(real_app, LLAMA, page_values.fill_form("recommend", **named))["pick"]
     line = shown[: shown.index('class="card pick"')]
-    assert f"On your {runs['name']}: fits, {speed}" in line
+    assert f"Your {runs['name']}: fits, {speed}" in line
     assert "$" not in line
     assert f"tab=memory&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;hardware={card}" in line
     memory = memory_tab.memory_updates(real_app, LLAMA, page_values.fill_form("memory", **named))
@@ -212,7 +212,8 @@ def test_own_hardware_that_does_not_run_it_says_what_would(real_app: Services) -
     values = page_values.fill_form("recommend", hardware="RTX-4090", engine="transformers")
     shown = recommend_tab.recommend_updates(real_app, "70B", values)["pick"]
     line = shown[: shown.index('class="card pick"')]
-    assert "does not run. Too small" in line
+    assert "Your NVIDIA GeForce RTX 4090: does not run it" in line
+    assert "Too small" in line
     assert "2 × NVIDIA GeForce RTX 4090 would run it" in line
     setup = _files(real_app, "70B", hardware="RTX-4090", engine="transformers")
     assert "does not qualify" in setup

@@ -87,7 +87,7 @@ def read_preview(services: Services, asked: Mapping[str, str]) -> Preview:
         answer = services[recommend](model, **workload.recommend_arguments(values), **workload.own_hardware(services, values))
     except AdvisorError:
         return Preview(title)
-    lines = pick_text(answer.pick, model_name(answer.model, model)).splitlines()
+    lines = pick_text(answer.pick, model_name(answer.model, model), answer.own).splitlines()
     return Preview(title, " ".join(lines[:_LINES]))
 
 
