@@ -105,7 +105,7 @@ def _first_places(text: str, needle: str, most: int) -> Iterator[int]:
         place = text.find(needle, place + len(needle))
 
 
-_OF_ALL: dict[str, Callable[[list[Value]], Value]] = {"list": list, "min": min, "max": max, "count": len}  # type: ignore[dict-item]
+_OF_ALL: dict[str, Callable[[list[Value]], Value]] = {"list": list, "min": min, "max": max, "count": len, "first": lambda of: of[0]}  # type: ignore[dict-item]
 
 
 def _gather(message: Message, found: list[Finding]) -> list[Finding]:

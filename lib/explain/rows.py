@@ -151,7 +151,7 @@ class Message(Row):
     last: bool = False
     """Only its last occurrence is read, for a message that a running program prints repeatedly."""
     gather: tuple[Text, ...] = ()
-    """`NAME = list NUMBER` (or `min`, `max`, `count`): a number that combines several occurrences."""
+    """`NAME = list NUMBER` (or `first`, `min`, `max`, `count`): a number that combines several occurrences."""
     lookback: int = Field(default=0, ge=0, le=400)
     """Characters before its line that are searched for numbers that the line lacks."""
 

@@ -139,7 +139,7 @@ def test_a_quantized_copy_is_read_as_its_model_in_that_format() -> None:
     assert (answer["read"]["model"], answer["predicted"]["precision"]) == ("Qwen/Qwen2.5-3B-Instruct", "awq-4")
     assert "taken_for" in {caveat["code"] for caveat in answer["caveats"]}
     assert abs(answer["predicted"]["weights_bytes"] / answer["numbers"]["weights_bytes"] - 1) < 0.05
-    assert answer["next_steps"][0]["change"].startswith("--gpu-memory-utilization 0.")
+    assert answer["next_steps"][1]["change"].startswith("--gpu-memory-utilization 0.")
 
 
 def test_weights_that_are_quantized_after_loading_have_to_fit_in_16_bits() -> None:
@@ -405,7 +405,7 @@ def test_a_full_card_of_a_server_is_explained() -> None:
     ):
         answer = QUESTION(text)
         assert "on purpose" in answer["cause"] or "intended" in answer["cause"]
-        assert answer["next_steps"][0]["change"].startswith(flag)
+        assert any(step["change"].startswith(flag) for step in answer["next_steps"])
     unknown = QUESTION(table + "| 0 N/A N/A 1234 C python3 21480MiB |")
     assert "on purpose" in unknown["next_steps"][0]["message"]
 
