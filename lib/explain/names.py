@@ -45,8 +45,10 @@ _SHORT_CARDS = re.compile(
 """Cards without the maker's name. Such a word counts as a card only with a number of cards or a memory size next to it."""
 _PAIR = re.compile(rf"(?<![\w./:@-])({_OWNER}/{_NAME})(?![\w/])")
 _TAG = re.compile(r"(?<![\w/.:-])([a-z][a-z0-9.-]{1,40}:\d{1,3}(?:\.\d{1,2})?b)(?!\w)")
-_MOST_PAIRS = 400
-"""Pairs of words, and printed names of cards, that are looked at."""
+_BARE = re.compile(r"(?<![\w.:@-])([A-Za-z][\w.]{1,38}(?:-[\w.]{1,24}){1,8})(?![\w-])")
+_SIZED = re.compile(r"(?<![\w.,:/-])(\d{1,4}(?:\.\d{1,2})?[bB])(?![\w.-])(?: (?:model )?([A-Za-z]{2,4}-?\d{0,2})(?!\w))?")
+_MOST_PAIRS, _MOST_BARE = 400, 2_000
+"""Pairs of words (and printed names of cards), and words with a hyphen, that are looked at."""
 _FLAG_NAMES = (
     "gpu_memory_utilization max_model_len max_num_seqs max_num_batched_tokens tensor_parallel_size tp_size pipeline_parallel_size "
     "data_parallel_size kv_cache_dtype quantization dtype mem_fraction_static num_shard max_batch_prefill_tokens max_batch_total_tokens "
@@ -84,6 +86,10 @@ class Named:
     """Ids of models, in the order of the text."""
     mentioned: tuple[str, ...] = ()
     """The first pairs `word/word`, which may be ids of models or paths."""
+    bare: tuple[str, ...] = ()
+    """Words with a hyphen, which may be names of models without their owners, the first ones."""
+    sizes: tuple[tuple[str, str], ...] = ()
+    """Sizes of models ("70B"), each with the word after it, which may be a number format."""
     tags: tuple[str, ...] = ()
     """Models with a size, as Ollama names them ("gpt-oss:20b")."""
     cards: tuple[str, ...] = ()
@@ -111,10 +117,14 @@ def find_names(text: str) -> Named:
         if not _SUGGESTED.search(text[max(0, match.start() - 40) : match.start()])
     }
     mentioned = dict.fromkeys(match[1].rstrip(".-_") for match in islice(_PAIR.finditer(text), _MOST_PAIRS))
+    bare = dict.fromkeys(match[1].rstrip(".-_") for match in islice(_BARE.finditer(text), _MOST_BARE))
+    sizes = {match[1].upper(): match[2] or "" for match in islice(_SIZED.finditer(text), _MOST)}
     tags = dict.fromkeys(match[1] for match in islice(_TAG.finditer(text), _MOST))
     return Named(
         models=tuple(map(mask_secrets, models)),  # lines may have split a secret
         mentioned=tuple(map(mask_secrets, mentioned)),
+        bare=tuple(map(mask_secrets, bare)),
+        sizes=tuple(sizes.items()),
         tags=tuple(tags),
         cards=cards,
         card_count=card_count,

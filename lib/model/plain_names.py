@@ -13,10 +13,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
-from lib.model.bundled import list_ids
-from lib.precision import NAMES
+from lib.model.bundled import find_spec, list_ids
+from lib.model.spec import ModelSpec, Quantization, StoredWeights
+from lib.precision import NAMES, weight_format
 from lib.request.words import find_choice, find_meaning
 
 _PARTS = re.compile(r"[0-9]+(?:\.[0-9]+)?[bmk](?![a-z0-9])|[0-9]+(?:\.[0-9]+){0,8}|[a-z]+")
@@ -72,6 +75,36 @@ def find_quantized(repository: str) -> tuple[str, str] | None:
         if base is not None:
             return base, stored_as
     return None
+
+
+_STORED_BY = {"awq": "awq", "gptq": "gptq", "fp8": "fp8", "bnb": "bitsandbytes"}
+"""The words of checkpoints for the beginnings of formats."""
+_WRITER = "vllm"
+"""The engine for which quantized copies are mostly published."""
+
+
+def resolve_copy(repository: str) -> ModelSpec | None:
+    """A quantized copy of a bundled model by its name: the base with weights stored in that format; None where the name says neither."""
+    meant = find_quantized(repository)
+    base = None if meant is None else find_spec(meant[0])
+    method = None if meant is None else _STORED_BY.get(meant[1].partition("-")[0])
+    if meant is None or base is None or method is None or base.stored.quantization is not None or base.library == "diffusers":
+        return None
+    written = weight_format(meant[1], _WRITER).name  # a family, such as fp8, is the format that the usual tools write for vLLM
+    stored = StoredWeights(dtype=base.stored.dtype, quantization=Quantization(method=method, format=written))
+    return replace(base, id=repository, stored=stored)
+
+
+@cache
+def _by_name() -> Mapping[str, str]:
+    """Ids by the name without its owner, in small letters; of several owners the one with the most bundled models."""
+    owners = Counter(model.partition("/")[0] for model in list_ids())
+    return {model.rpartition("/")[2].casefold(): model for model in sorted(list_ids(), key=lambda model: owners[model.partition("/")[0]])}
+
+
+def find_by_name(name: str) -> str | None:
+    """The id of the bundled model with exactly this name, of any owner; None where there is none."""
+    return _by_name().get(name.casefold())
 
 
 def list_near(name: str) -> tuple[str, ...]:

@@ -100,8 +100,9 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
     prediction = predict(set_up, said, catalog)
     predicted, advice = prediction.figures, prediction.advice
     numbers = _with_rules(said, catalog, arguments.account)
-    cache = count_cache(said, numbers, predicted, engine)
-    shares = find_shares(said, numbers, predicted, engine, cache)
+    of_model = {} if set_up.size else predicted  # a typical model of a size says nothing of the bytes of a token
+    cache = count_cache(said, numbers, of_model, engine)
+    shares = find_shares(said, numbers, of_model, engine, cache)
     requests = count_logged_requests(numbers)
     if shares.keys() & SHARES:  # the text's own bytes are more exact than a prediction
         advice = {name: value for name, value in advice.items() if name not in SHARES}
@@ -127,7 +128,7 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
         next_steps=tuple(_steps(said, known, predicted, arguments, hardware, catalog)),
         also=tuple(AlsoEntry(code=other.code, cause=cause_sentence(other.code, other.numbers)) for other in said.also),
         read=ReadEntry(
-            model="" if spec is None else spec.id,
+            model="" if spec is None else set_up.size or spec.id,
             hardware="" if hardware is None else hardware.id,
             engine="" if spec is None else engine,
             models=said.named.models,

@@ -21,6 +21,7 @@ from lib.engines.traits import Setting
 from lib.errors import AdvisorError, BadArgument, HubError, UnknownHardware
 from lib.explain import Explanation
 from lib.explain.advice import advise, advise_beyond
+from lib.explain.names import Named
 from lib.explain.rows import load_messages
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.objectives import WITH_VALUE_MODEL, make_whole_groups, note_shown_as_grpo
@@ -29,14 +30,15 @@ from lib.memory.resolve import choose_engine, limit_context, settle_formats
 from lib.memory.rollouts import estimate_step
 from lib.memory.spread import spread
 from lib.memory.training import TrainingMemory, check_training
-from lib.model.plain_names import find_id, find_quantized
+from lib.model.plain_names import find_by_name, find_id, find_quantized
 from lib.precision import NAMES, loads
 from lib.provenance import Caveat
 from lib.request.objectives import MOST_GENERATIONS, OBJECTIVE_TRAITS, RolloutRequest
 from lib.request.serving import drop_settings, read_flags
 from lib.request.sharding import SHARDING_TRAITS
 from lib.request.types import AUTO, MAX_BATCH, MAX_CONCURRENCY, MAX_TOKENS, check_precision
-from lib.request.words import find_meaning, note_reading
+from lib.request.words import find_choice, find_meaning, note_reading
+from lib.service.models import read_copy
 from lib.speed import SpeedRequest, predict_speed
 from lib.workload import ACCUMULATION, PROMPT_TOKENS, MemoryRequest, TrainingRequest
 
@@ -60,6 +62,8 @@ _LONG_TOKENS, _CHUNK_TOKENS = 32_768, 512
 2026-11-26); not with a sliding window or media."""
 _SAME_SIZE = 0.1
 """Two sizes of a card's memory within this are the same card: driver and display take some of it."""
+_MOST_COPIES = 100
+"""Words that are read as names of quantized copies, the first ones."""
 _STEP_COUNTS = {
     "per_device_train_batch_size": ("micro_batch", MAX_BATCH), "train_batch_size": ("micro_batch", MAX_BATCH),
     "batch": ("micro_batch", MAX_BATCH), "max_seq_length": ("sequence_tokens", MAX_TOKENS), "max_seq_len": ("sequence_tokens", MAX_TOKENS),
@@ -79,6 +83,8 @@ class SetUp:
     engine: Any
     precision: str = AUTO
     """The format of a quantized copy, which the name of its repository tells."""
+    size: str = ""
+    """The parameter count in place of a model, such as 70B."""
     unread: tuple[Caveat, ...] = ()
     """Why the model that was asked for is not known."""
 
@@ -96,7 +102,9 @@ def find_set_up(app: App, catalog: Catalog, said: Explanation, model: object, ha
     """The set-up of a text: what the caller names, else what the text names alone."""
     spec, precision, unread = _find_model(app, model, said)
     found = _find_hardware(catalog, hardware, said)
-    return SetUp(spec=spec, hardware=found, engine=_find_engine(engine, said, spec, found), precision=precision, unread=unread)
+    chosen = _find_engine(engine, said, spec, found)
+    size = "" if spec is None or spec.source != "rule_of_thumb" else str(model or said.named.sizes[0][0])
+    return SetUp(spec=spec, hardware=found, engine=chosen, precision=precision, size=size, unread=unread)
 
 
 def _find_model(app: App, asked: object, said: Explanation) -> tuple[ModelSpec | None, str, tuple[Caveat, ...]]:
@@ -106,18 +114,39 @@ def _find_model(app: App, asked: object, said: Explanation) -> tuple[ModelSpec |
             return app.models(asked), AUTO, ()
         except HubError as refused:  # the text can be explained without it
             return None, AUTO, (Caveat("explain_not_predicted", {"reason": str(refused)}),)
-    listed, named = app.models.bundled, said.named
-    names = named.models or tuple(name for name in named.mentioned if name in listed) or named.tags
+    spec, precision = _find_named(app, said.named)
+    return spec, precision, ()
+
+
+def _find_named(app: App, named: Named) -> tuple[ModelSpec | None, str]:
+    """The only model that a text names, else the only size, and the format that the name or the next word says."""
+    listed = app.models.bundled
+    names = named.models or tuple(name for name in named.mentioned if name in listed) or named.tags or _find_bare(named.bare)
+    if not names and len(named.sizes) == 1:
+        size, word = named.sizes[0]
+        return app.models(size), find_choice("precision", word, NAMES) or AUTO
     if len(names) != 1:
-        return None, AUTO, ()
-    name, precision = names[0], str(AUTO)
-    if name not in listed:
-        meant, precision = (find_quantized(name) or (None, precision)) if "/" in name else (find_id(name), precision)
-        if meant is None:
-            return None, AUTO, ()
-        note_reading("model", name, meant if precision == AUTO else f"{meant} in {precision}")
-        name = meant
-    return app.models(name), precision, ()
+        return None, AUTO
+    name = names[0]
+    if name in listed:
+        return app.models(name), AUTO
+    if (copied := read_copy(name)) is not None:
+        return copied, AUTO
+    whole = None if "/" in name else find_by_name(name) or find_id(name)
+    meant, precision = find_quantized(name) or (whole, AUTO)
+    if meant is None:
+        return None, AUTO
+    note_reading("model", name, meant if precision == AUTO else f"{meant} in {precision}")
+    return app.models(meant), precision
+
+
+def _find_bare(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words that are names of bundled models, or of quantized copies of one, without their owners; each model once."""
+    models = {model: word for word in reversed(words) if (model := find_by_name(word)) is not None}
+    if models:
+        return tuple(models.values())
+    copies = {copied: word for word in reversed(words[:_MOST_COPIES]) if (copied := find_quantized(word)) is not None}
+    return tuple(copies.values())
 
 
 def _find_hardware(catalog: Catalog, asked: Any, said: Explanation) -> Hardware | None:

@@ -47,10 +47,11 @@ from lib.model.config import parse_config
 from lib.model.diffusion import is_pipeline, resolve_pipeline
 from lib.model.dry_run_figures import DryRun
 from lib.model.file_header import is_timm, resolve_gguf, resolve_timm
-from lib.model.plain_names import list_near
+from lib.model.plain_names import find_quantized, list_near, resolve_copy
 from lib.model.resolve import execute, resolve_config, resolve_count
 from lib.model.spec import ModelSpec, Origin, TensorGroup
 from lib.provenance import Caveat, Source
+from lib.request.words import note_reading
 from lib.service.build_process import BuildProcess, TooSlow, build_process, run_process, slow_process
 from lib.service.fair_turns import SecondsUsed, anonymous_caller
 from lib.service.reference import VISITOR_TOKEN, read_reference
@@ -395,7 +396,13 @@ class Models:
         return own, reader
 
     def _from_hub(self, name: str, file: str) -> ModelSpec:
-        repository, reader = self._read_hub(name, file)
+        try:
+            repository, reader = self._read_hub(name, file)
+        except HubUnreachable:
+            copied = None if file else read_copy(name)
+            if copied is None:
+                raise
+            return copied
         key = (repository.id, repository.revision, repository.file, reader)
 
         def work(process: _Ask) -> ModelSpec:
@@ -417,6 +424,14 @@ class Models:
             forget_soon(repository)
             self._own.drop(repository)
             raise
+
+
+def read_copy(name: str) -> ModelSpec | None:
+    """A quantized copy of a bundled model, read by its name alone; the answer says so."""
+    copied, meant = resolve_copy(name), find_quantized(name)
+    if copied is not None and meant is not None:
+        note_reading("model", name, " in ".join(meant))
+    return copied
 
 
 def _with_alike(spec: ModelSpec) -> ModelSpec:
