@@ -84,7 +84,7 @@ class RoundRobin(Generic[Item]):
     def __init__(self, used: SecondsUsed | None = None) -> None:
         """Nothing waits. Without `used`, callers take turns however long their work takes."""
         self._lines: OrderedDict[Hashable, deque[Item]] = OrderedDict()
-        self._used = used or SecondsUsed()
+        self._used = used
 
     def __len__(self) -> int:
         """All who wait."""
@@ -107,7 +107,8 @@ class RoundRobin(Generic[Item]):
 
     def take(self, may_serve: Callable[[Hashable], bool] = lambda _: True) -> tuple[Hashable, Item] | None:
         """The oldest of the caller whose turn it is, among those who may be served; None if there is none."""
-        caller = min(filter(may_serve, self._lines), key=self._used.rank, default=_NOBODY)
+        able = filter(may_serve, self._lines)
+        caller = next(able, _NOBODY) if self._used is None else min(able, key=self._used.rank, default=_NOBODY)
         if caller is _NOBODY:
             return None
         line = self._lines.pop(caller)
@@ -118,7 +119,8 @@ class RoundRobin(Generic[Item]):
 
     def count_ahead(self, caller: Hashable, item: Item) -> int:
         """How many are taken before this one, if no other joins."""
-        callers, own = sorted(self._lines, key=self._used.rank), self._lines[caller].index(item)
+        callers = [*self._lines] if self._used is None else sorted(self._lines, key=self._used.rank)
+        own = self._lines[caller].index(item)
         turn = callers.index(caller)
         return own + sum(min(len(self._lines[of]), own + (at < turn)) for at, of in enumerate(callers) if at != turn)
 
