@@ -187,11 +187,11 @@ def list_arguments(request: type[Request]) -> dict[str, Argument]:
 
 @functools.cache
 def _parts(request: type) -> dict[str, tuple[type, frozenset[str]]]:
-    """The requests inside a request: their types, and the names of their arguments."""
+    """The requests inside a request whose arguments are its own: their types, and the names of these arguments."""
     return {
         field.name: (field.type, frozenset(_list_arguments(field.type, field.default, _find(field.metadata, Asked))))
         for field in _list_fields(request, request() if is_dataclass(request) else None)
-        if _is_request(field.type)
+        if _is_request(field.type) and _find(field.metadata, Checked) is None
     }
 
 
