@@ -350,10 +350,18 @@ class ActivationBytes:
 
     def bytes(self, tokens: int, batch: int) -> int:
         """Peak on one device; 0 for a diffusion pipeline, because these laws do not take a resolution."""
+        return self._peak(batch, tokens)
+
+    def worst_bytes(self, tokens: int, batch: int) -> int:
+        """The largest peak from the first token up to `tokens`: temporary tensors can shrink as the cache grows."""
+        return self._peak(batch, 1, tokens)
+
+    def _peak(self, batch: int, *lengths: int) -> int:
         if self._diffusion:
             return 0
-        waiting = self._request.media.waiting_features * batch * self._request.element_bytes
-        return max(self._decoder(self._reads or tokens + self._media_tokens, batch) + waiting, self.tower(batch))
+        decoder = max([self._decoder(self._reads or tokens + self._media_tokens, batch) for tokens in lengths])
+        waiting = self._request.media.waiting_features
+        return max(decoder + waiting * batch * self._request.element_bytes if waiting else decoder, self.tower(batch))
 
     def tower(self, batch: int) -> int:
         """Temporary tensors of the vision tower, which runs before the prompt is read; servers run it for one request at a time."""

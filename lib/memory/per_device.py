@@ -52,8 +52,6 @@ class PerDevice:
         self.parallel = self.shards > 1
         self.layer_groups = self.groups if tensor else request.devices  # devices or groups of them that hold layers in turn
         self.activation = ActivationBytes(spec, request)
-        # Temporary tensors of the first token, for the last batch size: a search over lengths repeats the same batch size.
-        self._first_token: dict[int, int] = {}
         self.runtime: dict[str, ByteRange] = runtime_parts(
             engine=request.engine,
             silicon=request.silicon,
@@ -248,11 +246,8 @@ class PerDevice:
         """Bytes of everything but the cache on the fullest device, at the worst length up to `tokens`."""
         if self._stages or self.trains:
             active = sum(self.activations(tokens, batch).values())
-        else:  # temporary tensors can shrink as the cache grows, so the first token may need more of them than the last
-            if (first := self._first_token.get(batch)) is None:
-                first = self.activation.bytes(1, batch)
-                self._first_token = {batch: first}
-            active = max(first, self.activation.bytes(tokens, batch)) + self.unpacked
+        else:
+            active = self.activation.worst_bytes(tokens, batch) + self.unpacked
         return self._weights_on_device(batch) + self.device_runtime + active
 
 
@@ -284,6 +279,7 @@ def _find_largest(of: PerDevice, peak: Callable[[int], int], host: Callable[[int
     return find_largest(host, host_bytes, most) if most and of.host(1, 1) else most
 
 
+@lru_cache(maxsize=4096)
 def max_context(of: PerDevice, capacity: int, batch: int, host_bytes: int) -> int | None:
     """Longest context that fits device and host, bounded by model and server; None when nothing bounds it."""
     limits = [limit for limit in (of.spec.context_limit, of.request.serving.longest_tokens(batch)) if limit is not None]

@@ -169,11 +169,13 @@ def _devices(spec: ModelSpec, request: MemoryRequest, offer: AnyHardware) -> int
     count = max(1, offer.accelerator_count)
     if request.serving.sets_devices and request.serving.devices > count:
         return settle_serving(request).devices
-    most = spread(spec, choose_engine(spec, request.engine), offer, request.serving).devices
+    most = spread(spec, request.engine, offer, request.serving).devices
     return most if request.devices == 1 or request.serving.sets_devices else min(request.devices, count)
 
 
 def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]) -> Iterator[FitEntry]:
+    request = replace(request, engine=choose_engine(spec, request.engine))
+    traits = traits_of(request.engine)
     for offer in places:
         capacity = usable_memory(offer)
         if capacity is None:
@@ -181,7 +183,6 @@ def _fits(spec: ModelSpec, request: MemoryRequest, places: Iterable[AnyHardware]
         devices = _devices(spec, request, offer)
         host_bytes = host_memory(offer, experts=bool(request.serving.cpu_moe_layers))
         fit = fit_memory(spec, replace(request, devices=devices), capacity, offer.processor, host_bytes=host_bytes)
-        traits = traits_of(choose_engine(spec, request.engine))
         runs = traits.runs_on(offer.processor, sparse=spec.sparse_attention) and (traits.on_zerogpu or not offer.traits.per_call)
         if not runs or request.serving.devices > max(1, offer.accelerator_count):
             fit = replace(fit, fits=False, max_context_tokens=0, max_batch_size=0, kv_cache_tokens=None)
