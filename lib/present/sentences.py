@@ -19,6 +19,7 @@ A code with several sentences has them under "code:variant".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
@@ -55,18 +56,22 @@ def sentence(statement: Statement) -> str:
 
 
 def to_json(result: object) -> Any:
-    """A result as JSON values, its reasons and caveats as sentences; anything else as it is.
-
-    Callers share the JSON of a recommendation and must not change it.
-    """
-    if isinstance(result, Recommendation):
-        return _write_once(result)
+    """A result as JSON values, its reasons and caveats as sentences; anything else as it is."""
     return write_json(result, sentence) if isinstance(result, Result) else result
 
 
+def write_answer(result: object) -> str:
+    """The text of `to_json`. Callers who get the same recommendation share its text."""
+    return _write_once(result) if isinstance(result, Recommendation) else _write_text(result)
+
+
+def _write_text(result: object) -> str:
+    return json.dumps(to_json(result), allow_nan=False, separators=(",", ":"))
+
+
 @cached(LRUCache(32), key=ById, condition=Condition())
-def _write_once(result: Recommendation) -> Any:
-    return write_json(result, sentence)
+def _write_once(result: Recommendation) -> str:
+    return _write_text(result)
 
 
 def fill(template: str, values: Mapping[str, Value]) -> str:

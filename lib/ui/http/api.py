@@ -38,7 +38,7 @@ from lib.ui.http.gradio_internals import describe_answer, gradio_error
 log = logging.getLogger(__name__)
 
 Question = Callable[..., Any]
-AnswerFunction = Callable[..., Mapping[str, Any]]
+AnswerFunction = Callable[..., Any]
 
 
 # Arguments, matched to the question's signature before anything else sees them.
@@ -134,13 +134,13 @@ def log_failure(doing: str, failure: BaseException, private: Iterable[object]) -
     log.error("%s failed\n%s", doing, "\n".join(lines))
 
 
-def wrap_question(question: Question, refuse: Refuse, queue: str | None = None) -> AnswerFunction:
+def wrap_question(question: Question, refuse: Refuse, queue: str | None = None, write: Callable[[object], Any] = to_json) -> AnswerFunction:
     """The question, asked at its turn in the device queue, answered in JSON, with every exception as `refuse(sentence, code)`."""
 
     @functools.wraps(question)
     def answer(*args: object, **named: object) -> Any:
         with refusing("endpoint", question.__name__, refuse, (*args, *named.values())), turn(queue):
-            return to_json(question(*args, **named))
+            return write(question(*args, **named))
 
     return _with_types(answer, question)
 

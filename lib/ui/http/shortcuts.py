@@ -49,6 +49,7 @@ from starlette.routing import BaseRoute, Route
 
 from lib.errors import AdvisorError, InvalidInput
 from lib.present.glossary import bind_units
+from lib.present.sentences import write_answer
 from lib.service.endpoint import Endpoint
 from lib.ui import fields as ask
 from lib.ui.http import api
@@ -369,7 +370,7 @@ class _QuestionRoutes:
 
     def __init__(self, name: str, endpoint: Endpoint, state: _CallState) -> None:
         self._name, self._endpoint, self._state = name, endpoint, state
-        self._answer = api.wrap_question(endpoint.question, api.RefusedQuestion)
+        self._answer = api.wrap_question(endpoint.question, api.RefusedQuestion, write=write_answer)
 
     async def run(self, request: Request) -> Response:
         """Values in order; the answer at once."""
@@ -415,5 +416,5 @@ class _QuestionRoutes:
             values = api.fill_defaults(question, api.values_of(self._name, payload))
         if self._endpoint.takes_token:
             keywords["token"] = token
-        work = functools.partial(self._answer, *values, **keywords)
-        return await self._state.threads.run(lambda: json.dumps([work()], allow_nan=False), heavy=self._endpoint.heavy)
+        answer = await self._state.threads.run(functools.partial(self._answer, *values, **keywords), heavy=self._endpoint.heavy)
+        return f"[{answer}]"
