@@ -20,7 +20,7 @@
     │   ├── PaymentNeeded       no payment method, no credits, or a plan that does not include it
     │   ├── Conflict            something else is being done to the repository
     │   ├── RateLimited         too many requests
-    │   ├── HubUnreachable      no network, a time-out, or a server error
+    │   ├── HubUnreachable      no network, a timeout, or a server error
     │   └── HubGarbage          an answer that is not what the Hub's own format promises
     ├── LiveError the local device did not do the work
     │   ├── DoesNotFit          more memory than the device has, found before the run
@@ -233,7 +233,7 @@ class RateLimited(HubError):
 
 
 class HubUnreachable(HubError):
-    """No network, a time-out, or a server error."""
+    """No network, a timeout, or a server error."""
 
     code = "hub_unreachable"
 

@@ -1,8 +1,8 @@
-"""Names of number formats: what each stores, what it leaves alone, and what the silicon must know to compute with it.
+"""Names of number formats: the tensors that each covers, and the silicon that computes with it.
 
 A name is a dtype ("bf16"), a family whose form the engine chooses ("fp8", "int8", "int4"), a storage format ("bnb-nf4", "awq-4"),
-a llama.cpp file type ("gguf:Q4_K_M") or "auto": what the checkpoint itself is stored in. Bytes follow from a format in
-`lib.laws.weights`; this module only says what the names mean.
+a llama.cpp file type ("gguf:Q4_K_M") or "auto": the format of the checkpoint. Bytes follow from a format in
+`lib.laws.weights`; this module only defines the names.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class DtypeSupport(Protocol):
 
 
 def weight_format(name: str, engine: str = "transformers") -> WeightFormat:
-    """The format behind a name; a family name ("int4") means what `engine` makes of it. "auto" has to be resolved first.
+    """The format behind a name; a family name ("int4") means the form of that engine. "auto" has to be resolved first.
 
     Raises:
         BadArgument: no such name.
@@ -209,7 +209,7 @@ def loads(engine: str, precision: str) -> bool:
 
 
 def list_formats(engine: str) -> tuple[str, ...]:
-    """The formats to choose from with an engine, each once: its own files where it has such, else what checkpoints are stored in."""
+    """The formats to choose from with an engine, each once: its own files if it has such, else the formats of checkpoints."""
     own = traits_of(engine).own_files
     named = (form for form in (*_FORMATS, *_GGUF) if (form.law == "gguf") == own)
     return tuple(form.name for form in named if loads(engine, form.name))
@@ -234,10 +234,11 @@ def parse(text: str, names: tuple[str, ...] = NAMES, argument: str = "precision"
 
 
 def resolve(precision: str, spec: Spec, engine: str = "transformers", accelerator: DtypeSupport | None = None) -> str:
-    """The format really used: "auto" becomes what the checkpoint is stored in, a family what the engine makes of it.
+    """The format really used: "auto" becomes the checkpoint's format, a family the engine's form of it.
 
     A checkpoint that states no dtype is taken as bf16. Silicon without bf16 (T4) gets fp16, which has the same size;
-    silicon with neither (none named here) keeps the stored dtype. What an engine cannot compute in is halved or widened to what it can.
+    silicon with neither (none named here) keeps the stored dtype. A dtype that an engine cannot compute in is halved or widened to one that
+    it can.
 
     Raises:
         BadArgument: no such name, or the engine does not load the format.
@@ -298,7 +299,7 @@ def find_loading(precision: str, spec: Spec, engine: str) -> Loading:
 
 
 def lacks_stored_format(spec: Spec) -> bool:
-    """Whether nothing says what the checkpoint is stored in: neither its config nor the headers of its files."""
+    """Whether the checkpoint's format is unknown: neither its config nor the headers of its files state it."""
     return not spec.stored.dtype and spec.stored.quantization is None and not spec.stored.bytes_by_dtype
 
 

@@ -57,7 +57,7 @@ def _show(jobs: Sequence[tuple[JobPlan, JobRequest]], prices: str) -> None:
     for program in {plan.engine: find_program(plan.engine) for plan, _ in jobs}.values():
         click.echo(f"{program.name}: {program.describe(jobs[0][1])}, {program.weights}")
     together, timeout_s = at_most(most_usd(plan for plan, _ in jobs)), jobs[0][0].timeout_s
-    click.echo(f"Together at most {together} USD: each job's whole time-out of {timeout_s} s at its price ({prices}).")
+    click.echo(f"Together at most {together} USD: each job's whole timeout of {timeout_s} s at its price ({prices}).")
     click.echo("A job is billed by the minute while it starts and runs, and ends by itself when it is done.")
 
 
@@ -160,7 +160,7 @@ def _show_starts(plans: Sequence[StartPlan], prices: str) -> None:
         money = f"{plan.job.usd_per_hour:>9.2f}{at_most(plan.job.most_usd):>13}"
         click.echo(f"{plan.model[:42]:<44}{plan.job.offer.id:<18}{money}  {' '.join(plan.words)}")
     bound = at_most(most_usd(plan.job for plan in plans))
-    click.echo(f"Together at most {bound} USD: each job's whole time-out of {plans[0].job.timeout_s} s ({prices}).")
+    click.echo(f"Together at most {bound} USD: each job's whole timeout of {plans[0].job.timeout_s} s ({prices}).")
     click.echo("Each job is ended as soon as its server takes requests, so it costs a few minutes.")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lib.hub.jobs import Jobs, SubmittedJob
 
 SCHEDULING_S = 1800
-"""How much longer than its time-out a job is followed: it may wait for a machine, unbilled."""
+"""Seconds beyond its timeout for which a job is followed: it may wait for a machine, unbilled."""
 _LAST_LINES = 15
 _KEPT_LINES = 5_000
 

@@ -2,7 +2,7 @@
 
     write_app("text-generation", "Qwen/Qwen3-8B", AppPlace(precision="bf16", where="gpu"))
 
-A row of `lib/data/file_kinds.json` says which template a task and an engine have, what it imports and what the tests executed of it. A
+A row of `lib/data/file_kinds.json` has the template of a task and an engine, its imports, and the part that the tests executed. A
 format that is a checkpoint of its own is loaded as it is stored; a format that transformers makes while it loads is asked for. Embeddings
 are pooled as the model's own repository says. Written for transformers 5.24, sentence-transformers 6.2, diffusers 0.42, gradio 6.31 and
 spaces 0.51, whose `@spaces.GPU` does nothing off ZeroGPU.
@@ -150,7 +150,7 @@ class AppPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppFile:
-    """The file, ending with a line break, with what it needs."""
+    """The file, ending with a line break, with its requirements."""
 
     text: str
     packages: tuple[str, ...]
@@ -198,7 +198,7 @@ def write_app(task: str, model: str, place: AppPlace) -> AppFile | None:
 
 
 def write_code(kind: FileKind, model: str, place: AppPlace, **more: Any) -> AppFile | None:
-    """The file of a kind, with what its template names besides; `None` for a format that it does not load there."""
+    """The file of a kind, with the further values of its template; `None` for a format that it does not load there."""
     form = weight_format(place.precision, place.engine)
     lent, own_modules = place.where == "lent gpu", engine_traits(place.engine).own_modules
     on_load = load_kinds().on_load.get(form.name) if place.on_load else None

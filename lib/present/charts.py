@@ -113,7 +113,7 @@ def draw_growth(
     context: int,
     highlight: tuple[str, int] | None = None,
 ) -> Figure:
-    """Memory on the fullest device against context length (ascending), as stacked areas under lines of what each card holds.
+    """Memory on the fullest device against context length (ascending), as stacked areas under a line for the memory of each card.
 
     `capacities` are names of cards with the usable bytes of one; `context` is asked for, and marked; the line of `highlight`, whose card is
     looked at, is solid and its name bold.
@@ -253,7 +253,7 @@ _PASSES = ("#3d74b8", "#c98018")
 
 
 def draw_roofline(answer: RooflineAnswer) -> Figure:
-    """FLOP per second over FLOP per byte: what bandwidth and arithmetic allow, and the two passes as predicted below it."""
+    """FLOP per second over FLOP per byte: the limits of bandwidth and arithmetic, and the two predicted passes below them."""
     from plotly.graph_objects import Figure  # noqa: PLC0415  a quarter of a second that only figures need
 
     top, speed, passes = answer.peak_flop_per_s, answer.bandwidth_bytes_per_s, answer.passes

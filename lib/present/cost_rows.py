@@ -32,7 +32,7 @@ _WAY_FIELDS = (
 
 
 def cost_card(answer: OutlookAnswer, model: str) -> str:
-    """The bill of the chosen hardware: a month and what sleeping saves, then an hour and a request; folded, tokens and utilisation."""
+    """The bill of the chosen hardware: a month and the saving by sleep, then an hour and a request; folded, tokens and utilisation."""
     bill = answer.bill
     figures, rates = [], []
     if bill.usd_per_hour != 0:  # of free hardware every price is free
@@ -186,7 +186,7 @@ def bills_finding(answer: OutlookAnswer) -> str:
 
 
 def bills_foot(answer: OutlookAnswer) -> str:
-    """The numbered points of the chart as sentences, then what the exact laws say about the chosen hardware."""
+    """The numbered points of the chart as sentences, then the exact break-even points of the chosen hardware."""
     numbered = "".join(f"<li>{escape(change.message)}</li>" for change in answer.changes[:_MOST_MARKS])
     marks = f'<ol class="marks">{numbered}</ol>' if numbered else ""
     dotted = any(_full(line, answer.x) is not None for line in answer.lines)
@@ -262,7 +262,7 @@ def _full(line: WayLine, xs: Sequence[Decimal]) -> Decimal | None:
 
 
 def _pieces(line: WayLine, xs: Sequence[Decimal]) -> list[tuple[Sequence[Decimal], Sequence[Decimal | None], str]]:
-    """A line, or its part within and its part beyond what the hardware serves."""
+    """A line, or its part within and its part beyond the capacity of the hardware."""
     full_at = _full(line, xs)
     if full_at is None:
         return [(xs, line.usd, line_dash(line))]

@@ -1,4 +1,4 @@
-"""Many models at once: what they cost today and what can be saved, as a sentence and a table."""
+"""Many models at once: current price and possible savings, as a sentence and a table."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from lib.present.wording import load_wording
 TERMS: dict[str, str] = load_wording("page")["glossary"]
 
 _SILENT = frozenset({"a", "button", "summary", "code", "pre", "abbr", "label", "option", "script", "style", "svg", "h1", "h2", "h3"})
-"""Elements whose text stays as it is: what can be pressed, code, and headings."""
+"""Elements whose text stays as it is: controls, code, and headings."""
 _SILENT_CLASSES = ('class="sr"', 'class="key"')
 """Words for screen readers only, and a chart's legend, which repeats the words of the card above it."""
 _TAG = re.compile(r"(<[^<>]*>)")

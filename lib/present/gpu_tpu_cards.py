@@ -181,7 +181,7 @@ def options_notes(answer: GpuTpuAnswer) -> str:
 
 
 def generations_table(answer: GpuTpuAnswer) -> str:
-    """The generations: chips that the model needs, slices that exist, what vLLM was tested with."""
+    """The generations: chips that the model needs, slices that exist, and vLLM's tests."""
     rows = []
     for one in answer.generations:
         fitting = [each.hardware for each in one.slices if each.fits]

@@ -10,7 +10,7 @@ from lib.present.sentences import say
 
 
 def solve_card(answer: SolveAnswer, model: str) -> str:
-    """The maxima, each with what limits it, and the cheapest tier."""
+    """The maxima, each with its limiting factor, and the cheapest tier."""
     tried = (
         f"{one.precision}: {'does not fit' if not one.fits else 'too slow' if not one.meets_limits else 'fits'}"
         for one in answer.precisions

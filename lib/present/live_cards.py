@@ -1,4 +1,4 @@
-"""The cards of the live demo: the device, progress, what an answer of the chat took, and the heartbeat.
+"""The cards of the live demo: the device, progress, figures of a chat answer, and the heartbeat.
 
 Of the heartbeat: the first product apart from the warm ones, the floor, and whether the times are physically possible; and why a time that
 was published for a TPU is not (every figure of that explanation but the published one comes from the catalog).
@@ -42,7 +42,7 @@ def smaller_run_note(asked: str, run: str) -> str:
 
 
 def press_line(where: str) -> str:
-    """The head of the tab: the button to press, and what it shows; `where` names the hardware."""
+    """The head of the tab: the button to press, and its result; `where` names the hardware."""
     return str(call_macro("live.html.j2", "press", where))
 
 
@@ -116,7 +116,7 @@ def chat_card(metrics: ChatMetrics, piece: ChatPiece) -> str:
 
 
 def chat_text(text: str, metrics: ChatMetrics) -> str:
-    """The answer and what it took, as plain words."""
+    """The answer and its figures, as plain words."""
     return "\n".join([text.strip(), "", f"{metrics.model} on {metrics.device}", *map(figure_words, compare_figures(metrics))])
 
 

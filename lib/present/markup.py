@@ -1,7 +1,7 @@
 """HTML as text: everything from outside goes through `escape`, sources become links.
 
 Sources become links to the addresses that their text names: "github:huggingface/hub-docs docs/hub/spaces-gpus.md @34ee0f00" leads to
-that file at that commit. What names no address (a measurement of our own) stays text.
+that file at that commit. A source without an address (our own measurement) stays text.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def fold(summary: str, inner: str, name: str = "rest") -> str:
 
 
 def refusal_note(sentence: str, outcome: str = "Not answered.") -> str:
-    """The markup in place of an answer when the question was refused; `outcome` says in two or three words what did not happen."""
+    """The markup in place of an answer when the question was refused; `outcome` says in two or three words which action failed."""
     return f'<div class="refusal" role="alert"><strong>{escape(outcome)}</strong> {escape(sentence)}</div>'
 
 

@@ -1,6 +1,7 @@
 """One number, one wording: bytes, money, tokens and counts as people read them. All rounding happens here.
 
-Numbers arrive as the API's results hold them (JSON numbers, decimals as text), so everything takes what `Decimal(str(x))` takes.
+Numbers arrive as the API's results hold them (JSON numbers, decimals as text), so each function takes any value that `Decimal(str(x))`
+takes.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def deviation(value: Number, true: Number) -> str:
 
 
 SOONER, LATER = 0.95, 1.05
-"""Ratios of seconds that are called a change: a twentieth is within what predictions can tell."""
+"""Ratios of seconds that count as a change: a twentieth is within the error of predictions."""
 
 
 def describe_speed(decode_rate: float | None, ttft_s: float | None, tpot_ratio: float | None, ttft_ratio: float | None) -> str:

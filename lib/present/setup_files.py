@@ -302,7 +302,7 @@ def _front_matter(entry: ConfiguredHardware, model: str, versions: Versions) -> 
 def _requirements(
     entry: ConfiguredHardware, framework: Framework, versions: Versions, zerogpu: ZeroGpuRules, app: AppFile | None
 ) -> Iterator[tuple[str, str]]:
-    """The lines of requirements.txt, each behind the package that it pins ("" for a line without a pin); of an app what it imports."""
+    """The lines of requirements.txt, each after the package that it pins ("" for a line without a pin); for an app its imports."""
     on_tpu, on_cpu = traits_of(entry.platform).rents_tpus, entry.accelerator is None
 
     def pin(name: str, extra: str = "") -> tuple[str, str]:
@@ -357,7 +357,7 @@ def _pytorch(entry: ConfiguredHardware, versions: Versions, zerogpu: ZeroGpuRule
 
 
 def setup_code(setup: Setup) -> str:
-    """The files of a recommendation, with what to mind and where the versions come from, each with its date."""
+    """The files of a recommendation, with notes and the sources of the versions, each with its date."""
     blocks = [] if setup.front_matter is None else [(_say("blocks", "head"), setup.front_matter)]
     files = (
         ("app.py", setup.app),

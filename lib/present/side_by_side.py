@@ -146,7 +146,7 @@ def _range(speed: Speed) -> tuple[float, float]:
 
 
 def comparison_card(columns: Sequence[Column], actions: str) -> str:
-    """The finding, the columns as a table, and what the comparison leaves open; `actions` is markup."""
+    """The finding, the columns as a table, and the caveats of the comparison; `actions` is markup."""
     rows = [(name, *cells) for name, cells in _filled_rows(columns)]
     runs = [(column.runs, column.task) for column in columns if column.runs is not None]
     places = {column.hardware for column in columns}

@@ -13,8 +13,8 @@ A server's image and command, as a Dockerfile for a Space and as lines for `hf`:
 
     command_words("vllm", "Qwen/Qwen3-8B", Start(precision="bf16", devices=1, context_tokens=8192))
 
-The flags repeat what the recommendation was computed with (length, devices, format, share of the device), so that the defaults of another
-release do not change what fits. Sources of the flags, read 2026-11-22: `vllm serve --help` (docs.vllm.ai), docs.sglang.io server arguments,
+The flags repeat the settings of the recommendation (length, devices, format, share of the device), so that other defaults of a release do
+not change the result. Sources of the flags, read 2026-11-22: `vllm serve --help` (docs.vllm.ai), docs.sglang.io server arguments,
 trtllm-serve (nvidia.github.io/TensorRT-LLM), TGI `launcher/src/main.rs` (db931fc), text-embeddings-inference 1.9 README, llama.cpp
 tools/server README.
 """
@@ -195,7 +195,7 @@ def _options(engine: str, command: ServerCommand, start: Start, *, with_devices:
 
 
 def _settings(engine: str, command: ServerCommand, start: Start, *, with_devices: bool) -> dict[Setting, int | float | str | None]:
-    """The settings that the command states: the stated ones, else what the recommendation was computed with."""
+    """The settings that the command states: the stated ones, else those of the recommendation."""
     stated, parallel, stages = start.serving, start.serving.parallel or start.sequences, start.serving.pipeline_parallel or 1
     sized = stated.kv_cache_memory_bytes is not None  # then the engine ignores its share
     layers = start.gpu_layers if stated.gpu_layers is None else stated.gpu_layers

@@ -1,4 +1,4 @@
-"""A Space in words: what it is doing and what that costs, the tier that suits it, its account, and every action before and after.
+"""A Space in words: its state and price, the tier that suits it, its account, and every action before and after.
 
 The account is one table of everything that it pays for, most expensive first, with the sum and the effect of stopping a row.
 """
@@ -118,7 +118,7 @@ def status_text(status: SpaceStatus) -> str:
 
 
 def size_card(answer: RightSizeAnswer) -> str:
-    """The recommended tier next to the current one: what moving saves or costs, and why."""
+    """The recommended tier next to the current one: the saving or cost of moving, and the reasons."""
     pick, current = answer.pick, answer.current
     needs = {one.id: one.total_bytes for one in answer.models}
     figures = [("Current", _tier(current.name, current.hardware, current.usd_per_hour, current.total_usd_per_month))]

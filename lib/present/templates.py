@@ -32,7 +32,7 @@ class Code(str):
 
 
 def python_literal(text: str) -> str:
-    """A Python literal of the text; what cannot be seen is written as an escape."""
+    """A Python literal of the text, with invisible characters as escapes."""
     return f'"{text}"' if _PLAIN_WORD.fullmatch(text) else repr(text)
 
 

@@ -1,4 +1,4 @@
-"""The answers of the tab *Traffic* in words and lines: a simulation, policies along the load, what a target needs, the latency."""
+"""The answers of the tab *Traffic* in words and lines: a simulation, policies along the load, hardware for a target, the latency."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def loads_finding(drawn: DrawnLoads, measure: str) -> str:
 
 
 def _held_finding(drawn: DrawnLoads) -> str:
-    """The highest load within the targets, and what the next one does to them."""
+    """The highest load within the targets, and the miss of the next one."""
     (held, beyond), name = drawn.held(), drawn.answer.name
     if held is None:
         return say("findings", "traffic", "holds_none", name=name, policy=POLICY_NAMES[drawn.policy].lower())
@@ -223,7 +223,7 @@ def batching_card(answer: BatchingAnswer, model: str, loads: LoadsAnswer, asked:
 
     Args:
         answer: the simulation.
-        model: what to call the model.
+        model: name of the model.
         loads: the loads, for the hardware's name.
         asked: which requests were simulated, in a phrase.
         drawn: the finished loads, for the rate that the hardware holds.
@@ -373,7 +373,7 @@ def latency_card(answer: LatencyAnswer) -> str:
 
 
 def latency_table(answer: LatencyAnswer) -> str:
-    """Each part measured and expected, then what each format and each other engine would do."""
+    """Each part measured and expected, then the effect of each format and each other engine."""
     heads = ("Part", "Measured", "Share", "Expected here", "Verdict")
     load = f"{answer.prompt_tokens:,} tokens in, {answer.output_tokens:,} out, {answer.concurrency:,} at a time"
     parts = show_table(f"Parts of a request: {load}", heads, list(map(_part_row, answer.parts)), "latency")

@@ -1,4 +1,4 @@
-"""Everything that an account pays for: its Spaces, Inference Endpoints and Jobs with what they cost, and a way to stop one of them."""
+"""Everything that an account pays for: its Spaces, Inference Endpoints and Jobs with their price, and a way to stop one of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATIC = "static"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One thing of the account: what it runs on, its stage, USD per hour of each replica (`None`: unknown), and what it does when idle."""
+    """One thing of the account: its hardware and stage, USD per hour of each replica (`None`: unknown), and its behaviour when idle."""
 
     kind: Kind
     name: str
@@ -79,7 +79,7 @@ class OverviewArguments(Arguments):
 def account_overview(
     app: App, arguments: OverviewArguments, *, token: Annotated[str, own_token("list what runs in your account")]
 ) -> AccountOverview:
-    """List the Spaces, Inference Endpoints and Jobs of your account: hardware, state, what idles, and what each costs a month.
+    """List the Spaces, Inference Endpoints and Jobs of your account: hardware, state, which ones are idle, and the price of each per month.
 
     Returns:
         One row for each, most expensive first, with the sums that are billed now.

@@ -167,7 +167,7 @@ class Services:
         return self.catalog().prices["spaces"]
 
     def warm_up(self) -> None:
-        """Import ahead of use what the first unseen model and the first measurement need, so that no visitor waits for that."""
+        """Import modules that the first unseen model and the first measurement need, so that no visitor waits for that."""
         self._app.models.warm_up()
         explain.load_ahead()
         import_ahead()

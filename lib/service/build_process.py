@@ -104,7 +104,7 @@ def _answer_type(function: Callable[..., object]) -> Any:
 
 @cache
 def _answers_of(function: Callable[..., object]) -> TypeAdapter[_Answer[Any] | _Refused]:
-    """Reads what a child sends to a question about this function."""
+    """Reads a child's answer to a question about this function."""
     return TypeAdapter(_answer_type(function) | _Refused)
 
 

@@ -1,8 +1,8 @@
 """`/chat`: a conversation with the demo model, streamed; at its end the measured figures and the prediction for exactly this run.
 
 A history is a list of messages in Gradio's form, {"role": "user", "content": "…"} (the content also as a list of parts of text), or of
-pairs [what the user said, what the model said]. Roles are `user` and `assistant`: no message speaks as the system here. Texts are checked:
-plain, of a bounded length.
+pairs [user text, model text]. Roles are `user` and `assistant`: no message speaks as the system here. Texts are checked: plain, of a
+bounded length.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ANSWER_S = 120.0
 """An answer on hardware of one's own ends here: others wait for the same device."""
 
 UNKNOWN_S, LEAST_S, SLACK = 60.0, 5.0, 1.5
-"""Asked of ZeroGPU: what the prediction's slow end says, and half as much again; if nothing is predicted, the platform's own default."""
+"""Seconds requested of ZeroGPU: 1.5 times the slow end of the prediction; without a prediction the platform's default."""
 
 MOST_TOKENS = 1024
 MOST_TEMPERATURE = 2
@@ -151,7 +151,7 @@ def _cuts(dropped: int, most: int, limit: int, loaded: LoadedModel) -> list[Cave
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRun:
-    """One answer of the model on a device; `rates` is what a processor was seen to reach, before the answer."""
+    """One answer of the model on a device; `rates` are measured rates of a processor, before the answer."""
 
     app: App
     loaded: LoadedModel
@@ -162,7 +162,7 @@ class AnswerRun:
     def predict(self, output_tokens: int) -> RunPrediction | Caveat:
         """Prediction for an answer of this length; a caveat if there is none.
 
-        The model is the bundled one where that is it, else what its own config says.
+        The model is the bundled one if it is the same, else that of its own config.
         """
         loaded, models = self.loaded, self.app.models
         try:

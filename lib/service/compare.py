@@ -141,7 +141,7 @@ def compare(app: App, arguments: CompareArguments) -> cost_compare.Comparison:
     A model is only looked up where a rate has to be estimated.
 
     Returns:
-        Both sides, what the change saves, and why it is worth its effort or not.
+        Both sides, the saving of the change, and why it is worth its effort or not.
     """
     load, catalog = _load(arguments), app.catalog()
     with _name_side("Before"):

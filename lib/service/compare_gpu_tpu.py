@@ -103,7 +103,7 @@ class GpuTpuArguments(Arguments):
     commitment: Annotated[tpu_options.Commitment, one_of(tpu_options.COMMITMENTS), Form("TPU price", group="tpu")] = "on_demand"
     """TPU price: on_demand, spot, 1_year or 3_years."""
     torchtpu_claim: Annotated[Flag, Form("Claim", "claim", group="tpu")] = False
-    """Add what a vendor's claim of 1.5 to 2 times the speed would mean."""
+    """Add the effect of a vendor's claim of 1.5 to 2 times the speed."""
 
     @property
     def rental(self) -> tpu_options.Rental:

@@ -1,4 +1,4 @@
-"""`/estimate_cost`: the bill, where it crosses other ways, what providers ask per token; `/ways_to_save`: what would cost less."""
+"""`/estimate_cost`: the bill, its break-even points, and token prices of providers; `/ways_to_save`: cheaper set-ups."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def ways_to_save(app: App, arguments: SavingArguments) -> cost_answers.WaysToSav
     """Find cheaper ways to run a deployment: smaller formats, other tiers, sleep, ZeroGPU, a provider, more requests at a time.
 
     Returns:
-        Ways that save, the most first, with what each gives up, and those that save nothing, with the reason.
+        Ways that save, the most first, with the sacrifice of each, and those that save nothing, with the reason.
     """
     catalog = app.catalog()
     offer = catalog.resolve_offer(arguments.hardware)

@@ -132,7 +132,7 @@ class App:
     refreshed_catalog: Callable[[], Catalog] | None = None
     """Asks the platform for its prices again, within a time limit, before one is confirmed; None takes `catalog`."""
     models: Models
-    """From what a caller named to a model."""
+    """Resolves the model that a caller named."""
     search: Callable[[str], Sequence[str]] = lambda text: suggest_models(text).ids
     """Ids on the Hub that match a text."""
     providers: Callable[[str], ProviderOffers] = find_providers

@@ -90,7 +90,7 @@ class BatchArguments(Arguments):
 
 @endpoint(heavy=True)
 def estimate_batch(app: App, arguments: BatchArguments) -> BatchAnswer:
-    """How long a pile of work takes, what it costs and how many machines keep the deadline, on each kind of hardware.
+    """Hours and price of a batch of work, and the number of machines that keep the deadline, on each kind of hardware.
 
     Returns:
         The pick, every option with hours, price and machines, the command for Jobs, and rejected options with their reasons.
@@ -184,7 +184,7 @@ def _count_tokens(arguments: BatchArguments, spec: ModelSpec, media: MediaReques
 
 
 def _judge(pile: Pile, offer: Offer, context: JudgeContext) -> tuple[Order, BatchOption] | Reason:
-    """The option on an offer with its place in the order, or what rules it out."""
+    """The option on an offer with its place in the order, or the reason against it."""
     if not offer.usd_per_hour:
         return Reason("batch_free")
     if "implausible_price" in offer.rules:
@@ -296,7 +296,7 @@ def _write_command(pile: Pile, offer: Offer, capacity: MachineCapacity, timeout_
 
 
 def _order(offer: Offer, option: BatchOption, capacity: MachineCapacity, family: Family) -> Order:
-    """Engines that list the model first, then the price weighed by precision, then what ends by itself, then the earlier end."""
+    """Engines that list the model first, then the price weighed by precision, then options that end by themselves, then the earlier end."""
     weight = weigh(capacity.candidate.step, option.precision, family)
     ends = offer.traits.idle == "ends"
     place = PLATFORMS.index(offer.platform)

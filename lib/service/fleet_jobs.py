@@ -29,10 +29,10 @@ from lib.service.fleet_run import WorkerSetup, cores, run_here
 from lib.service.job_plans import JobPlan
 
 ROWS_PER_S = 10
-"""Rows of bundled models that a processor answers in a second, for time-outs.
+"""Rows of bundled models that a processor answers in a second, for timeouts.
 
 Measured 2026-11-26 on two busy cores: 10,000 rows took 304 s of processor time, 33 rows a second; 2,000 unseen configurations were answered
-at 1.1 rows a second and process. Raise the time-out for unseen models.
+at 1.1 rows a second and process. Raise the timeout for unseen models.
 """
 DEPENDENCIES = ("pyarrow>=21,<30", "orjson>=3.10,<4", "pyyaml>=6,<7", "jinja2>=3.1,<4", "click>=8.3,<9", "httpx>=0.28,<1", "httpx2>=2,<3")
 """Packages that answering rows needs, in addition to those of a measurement."""
@@ -69,22 +69,22 @@ def deal_shards(parts: Sequence[FleetPart], count: int) -> tuple[Shard, ...]:
 
 
 def check_timeout(shards: Sequence[Shard], plan: JobPlan) -> None:
-    """Reject jobs whose time-out is shorter than their rows take.
+    """Reject jobs whose timeout is shorter than their rows take.
 
     Raises:
-        AgainstRules: the message has a sufficient time-out; more jobs help too.
+        AgainstRules: the message has a sufficient timeout; more jobs help too.
     """
     rows = max(sum(len(part.cells) for part in shard.parts) for shard in shards)
     seconds = math.ceil(rows / (ROWS_PER_S * max(1, plan.offer.vcpu or 1)))
     if seconds > plan.timeout_s:
         raise AgainstRules(
-            f"{rows:,} rows a job take about {seconds:,} s on {plan.offer.id}, and the time-out is {plan.timeout_s:,} s. "
+            f"{rows:,} rows a job take about {seconds:,} s on {plan.offer.id}, and the timeout is {plan.timeout_s:,} s. "
             f"Set --timeout {seconds + 600}, or more jobs (--jobs)."
         )
 
 
 def together_usd(shards: Sequence[Shard], plan: JobPlan) -> Decimal:
-    """The most that the jobs cost: the whole time-out of each."""
+    """The most that the jobs cost: the whole timeout of each."""
     return plan.most_usd * len(shards)
 
 

@@ -54,7 +54,7 @@ class JobPlan:
 
     @property
     def most_usd(self) -> Decimal:
-        """The whole time-out at the flavor's price: what the job costs if it never ends by itself."""
+        """The whole timeout at the flavor's price: the cost of a job that never ends by itself."""
         return self.usd_per_hour * self.timeout_s / 3600
 
     def describe(self, request: JobRequest) -> str:

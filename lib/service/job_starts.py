@@ -32,7 +32,7 @@ _MOST_TEXT = 150_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPlan:
-    """One server on one flavor: its image, its command, and the price of its whole time-out."""
+    """One server on one flavor: its image, its command, and the price of its whole timeout."""
 
     model: str
     engine: Engine

@@ -86,7 +86,7 @@ class ServedArguments(Arguments):
     """Tokens of an answer, on average."""
     max_batch_size: Annotated[int, whole_number(1, MOST_BATCH), Form("Largest batch", "slots", group="traffic")] = 32
     """Sequences that a replica takes at a time (max_num_seqs)."""
-    timeout_s: Annotated[float, number(0, 3_600), Form("Time-out, s (dynamic)", "timeout", group="traffic")] = 0.05
+    timeout_s: Annotated[float, number(0, 3_600), Form("Timeout, s (dynamic)", "timeout", group="traffic")] = 0.05
     """Dynamic batching: seconds after which a batch starts unfilled."""
     precision: Precision = "auto"
     engine: Engine = "vllm"

@@ -113,7 +113,7 @@ class SingleFlight(Generic[Result]):
                     self._leave(flight, caller, answer)
 
     def late_refusal(self, key: Hashable) -> Busy:
-        """The refusal of one who waited for as long as anybody may. Work that has begun is not stopped any more."""
+        """The refusal of a caller who waited for the longest allowed time. Work that has begun is not stopped any more."""
         with self._lock:
             flight = self._flights.get(key)
             if flight is not None:
@@ -122,7 +122,7 @@ class SingleFlight(Generic[Result]):
             return Busy.for_long_wait(self._patience, ahead)
 
     def _make_room(self, caller: Hashable) -> None:
-        """A place for one more of this caller's, if need be that of somebody who has more of them; the lock is held."""
+        """A place for one more question of this caller, if need be that of a caller with more places; the lock is held."""
         waiters = [(of, answer) for flight in self._flights.values() for of, answer in flight.waiters if not answer.done()]
         if len(waiters) < self._most:
             return

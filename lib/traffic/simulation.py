@@ -2,7 +2,7 @@
 
     static       a batch starts when it is full (or none can come); it is read and answered together, padded to its longest request,
                  and answers are complete when the whole batch is
-    dynamic      the same, but a batch also starts when its oldest request has waited for the time-out
+    dynamic      the same, but a batch also starts when its oldest request has waited for the timeout
     continuous   requests join and leave at every step (`lib.traffic.replica`)
 
 Requests go first come first served to the replica with the fewest, and wait together while none has room.
