@@ -15,8 +15,8 @@ from lib.units import GB, GIB, KIB, MB, MIB
 
 LONGEST = 1_000
 """Characters of a message that are read."""
-MOST_ROWS = 150
-"""Rows whose plain text is in a text that are read, contexts apart. No log has a third as many; a text of all messages would take long."""
+MOST_ROWS = 100
+"""Rows whose plain text is in a text that are read, contexts apart. No log has half as many; a text of all messages would take long."""
 MOST_DEVICES = 64
 """Places at which one message is read that a log prints for every device."""
 _UNITS = {"K": KIB, "M": MIB, "G": GIB, "T": 2**40}
