@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from lib.explain.figures import complete_figures, read_figures
 from lib.explain.match import Finding, Value, find_messages
 from lib.explain.names import Named, find_names
 from lib.explain.rows import Message, Outcome, holds, load_messages
@@ -19,6 +20,8 @@ _ORDER = ("failure", "family", "warning", "followup", "notice", "detail")
 _OUTCOMES: Mapping[str, Outcome] = {
     "failure": "failed", "family": "failed", "followup": "failed", "warning": "warning", "notice": "started", "detail": "information",
 }  # fmt: skip
+_NEAR = 8_000
+"""Characters before and behind the first known message in which other figures are read."""
 _GENERIC = frozenset({"torch"})
 """Programs inside others: the name of the outer one says more."""
 
@@ -47,6 +50,8 @@ class Explanation:
     """Whether cause and first step follow from the text alone."""
     numbers: Mapping[str, Value]
     """The numbers of the message, of the lines of a start around it, and those that follow from them."""
+    figures: Mapping[str, int | float] = field(default_factory=dict)
+    """Other figures of the text that have a name; no cause or step follows from them."""
     steps: tuple[str, ...] = ()
     """Codes of next steps, the best first."""
     programs: tuple[str, ...] = ()
@@ -81,18 +86,30 @@ def _meaning(message: Message, numbers: Mapping[str, Value], found: frozenset[st
     return _Meaning(message.code, message.certain, message.steps, usual)
 
 
+def _near_messages(pasted: PastedText, findings: Iterable[Finding]) -> str:
+    """The text around the first known message; "" without one."""
+    lines = (finding.line for finding in findings if finding.message.kind not in {"context", "detail"})
+    if (line := next(lines, None)) is None:
+        return ""
+    place = pasted.spaced.start_of(line, joined=False)
+    return pasted.spaced.text[max(0, place - _NEAR) : place + _NEAR]
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The known messages and the names of a text."""
 
     findings: tuple[Finding, ...]
     named: Named
+    figures: Mapping[str, int | float] = field(default_factory=dict)
+    """Figures with names (`lib.explain.figures`); empty without a known message."""
 
 
 def read_text(text: str) -> Reading:
     """The messages and names of a text. This takes nearly all the time of an explanation."""
     pasted = PastedText(text)
-    return Reading(tuple(find_messages(pasted)), find_names(pasted.spaced.joined))
+    findings = tuple(find_messages(pasted))
+    return Reading(findings, find_names(pasted.spaced.joined), read_figures(_near_messages(pasted, findings)))
 
 
 def explain_text(text: str) -> Explanation:
@@ -126,7 +143,8 @@ def decide_cause(reading: Reading, given: frozenset[str] = frozenset()) -> Expla
         phase=meaning.phase or _phase(first.message, found),
         outcome=meaning.outcome,
         certain=meaning.certain,
-        numbers=_complete(first, everything),
+        numbers=(numbers := _complete(first, everything)),
+        figures=complete_figures(reading.figures, numbers),
         steps=meaning.steps,
         programs=tuple(dict.fromkeys(context.program for context in contexts)),
         stated={name: value for finding in reversed(findings) for name, value in finding.message.sets.items()},

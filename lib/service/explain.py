@@ -17,6 +17,7 @@ from lib.engines import traits_of, usual_engine
 from lib.errors import BadArgument
 from lib.explain import MAX_BYTES, PROGRAMS, Explanation, decide_cause, read_text
 from lib.explain.advice import SHARES
+from lib.explain.figures import complete_figures
 from lib.explain.rows import load_messages
 from lib.laws.runtime import VLLM_GRAPHS
 from lib.memory import usable_memory
@@ -121,7 +122,7 @@ def explain(app: App, arguments: ExplainArguments) -> ExplainAnswer:
         cause=cause_sentence(said.code, known) if said.recognised else "",
         outcome=said.outcome,
         certain=said.certain,
-        numbers=numbers,
+        numbers={**numbers, **complete_figures(said.figures, numbers)},
         arithmetic=tuple(arithmetic_lines(lines)) if said.recognised else (),
         logged=logged,
         predicted=predicted,

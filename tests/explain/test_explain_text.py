@@ -241,6 +241,33 @@ def test_a_part_of_a_secret_is_masked() -> None:
     assert mask_secrets(plain) == plain
 
 
+@pytest.mark.parametrize(
+    ("printed", "name", "value"),
+    [
+        ("total_gpu_memory=23.58GiB", "total_gpu_memory_bytes", round(23.58 * GIB)),
+        ("max_num_batched_tokens: 8,192", "max_num_batched_tokens", 8192),
+        ('{"memoryUsed": "5.5 GiB"}', "memory_used_bytes", round(5.5 * GIB)),
+        ("| KV cache | 12.25 GiB |", "kv_cache_bytes", round(12.25 * GIB)),
+        ("mean TTFT (ms) is 50 ms, output throughput 104.5 tok/s", "output_throughput_tokens_per_s", 104.5),
+        ("GPU KV cache usage: 12.5%", "gpu_kv_cache_usage_pct", 12.5),
+        ("Total VRAM 2048 MB", "total_vram_bytes", 2048 * MIB),
+    ],
+)
+def test_a_figure_with_a_known_name_is_read(printed: str, name: str, value: float) -> None:
+    """Beside a known message, without a row of its own."""
+    assert explain_text(f"FlashAttention only supports Ampere GPUs or newer\n{printed}").figures[name] == value
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ["password=123456", "alice_size=7", "memory of 7B", "time=2025-02-18", "port: 8000", "user memory: secret", "rank=3", "Llama size 8B"],
+)
+def test_other_words_are_no_figures(printed: str) -> None:
+    """Names of unknown words, dates and counts of parameters; without a known message nothing is read."""
+    assert explain_text(f"FlashAttention only supports Ampere GPUs or newer\n{printed}").figures == {}
+    assert explain_text("total_gpu_memory=23.58GiB").figures == {}
+
+
 def test_every_row_is_read_and_no_pattern_is_unbounded() -> None:
     """No `*` or `+` outside a class of characters, so that a pattern takes time in proportion to the text."""
     for message in load_messages().messages:
