@@ -17,7 +17,7 @@ from lib.advisor.result import ConfiguredHardware, Cost, Entry, OwnHardware, Rec
 from lib.answers.memory import MemoryAnswer
 from lib.answers.model import ModelAnswer
 from lib.catalog import PriceState, days_if_old
-from lib.engines import traits_of
+from lib.engines import find_engine, traits_of
 from lib.memory.result import MemoryPart
 from lib.platforms import PLATFORMS, TRAITS
 from lib.present.markup import bullet_list, definition_list, escape, fold, link_source
@@ -224,7 +224,9 @@ def run_figures(entry: ConfiguredHardware, figures: Sequence[tuple[str, str]] = 
     used = [(f"Memory used{per_device_words(entry)}", memory_words(memory))] if memory else []
     drawing = ""
     if memory:
-        free = say("cards", "free", "of_claim" if traits_of(entry.engine).preallocates else "of_device", engine=entry.engine)
+        engine = find_engine(entry.engine)
+        claims = engine is not None and traits_of(engine).preallocates
+        free = say("cards", "free", "of_claim" if claims else "of_device", engine=entry.engine)
         drawing = memory_bar(memory, memory.capacity_bytes) + memory_legend(memory, memory.capacity_bytes, free)
     return f"{definition_list([*figures, *used, *([pace] if pace else [])])}{drawing}"
 
