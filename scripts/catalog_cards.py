@@ -1,11 +1,11 @@
 """Cards that people own and the facts do not hold, as rows of `lib/data/accelerators.json`.
 
 GeForce: the sizes, bandwidths, fp32 rates and powers of TechPowerUp's database. The rates of the tensor units with fp32 accumulation follow
-from the fp32 rate as in NVIDIA's architecture papers, and as in the facts' own rows (RTX 3090 35.6 → 71, RTX 4090 82.6 → 165.2): twice it
+from the fp32 rate. Sources are NVIDIA's architecture papers and the facts' own rows (RTX 3090 35.6 → 71, RTX 4090 82.6 → 165.2): twice it
 for 16 bits; Ada and Blackwell four times for fp8; eight times for int8; Blackwell sixteen times for fp4.
 
-Apple: rates of the GPU and sizes of the memory as the Hub lists them, bandwidths as Apple prints them. Metal lets a program hold two
-thirds of the memory up to 36 GB and three quarters of it above (its recommended working set), which is what counts as usable.
+Apple: rates of the GPU and sizes of the memory as the Hub lists them, bandwidths as Apple prints them. Metal's recommended working set is
+two thirds of the memory up to 36 GB, and three quarters above; that part counts as usable.
 
 NVIDIA's workstation cards accumulate in float32 at four times their fp32 rate, twice that of GeForce (the facts' rows of RTX A6000 and RTX
 PRO 6000 Server). Radeon and Arc: matrix rates as their sources state them. Machines with shared memory: the part that a program on the GPU

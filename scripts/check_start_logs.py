@@ -2,9 +2,9 @@
 
     python -m scripts.check_start_logs FACTS [--record]
 
-FACTS holds `field_points.json`. A log is compared where it names the model, the card and the share of the memory, its release is 0.8 or
-newer, and no patch changed the engine; the others are printed with the reason. The release says whether captured graphs lie inside the
-share (`lib.laws.runtime.vllm_share`); the capacity is that of requests of the log's own maximum length.
+FACTS holds `field_points.json`. A log is compared if it names the model, the card and the share of the memory. Its release must be 0.8 or
+newer, and no patch may have changed the engine; the others are printed with the reason. The release says whether captured graphs lie inside
+the share (`lib.laws.runtime.vllm_share`); the capacity is that of requests of the log's own maximum length.
 """
 
 from __future__ import annotations

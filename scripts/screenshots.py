@@ -2,9 +2,9 @@
 
     python scripts/screenshots.py [TAB ...]
 
-The app is started for the occasion, with a ledger of its own and with `tests/support/space_stand_in.py` as the Hub, so that *My Space*
-has a Space to show and no real one is touched. *Live demo* measures once, for a few seconds, on this machine; a busy one is measured as
-slow. Needs Playwright and a Chromium on PATH (tests/requirements.txt, `apt install chromium`) and Pillow, which comes with Gradio;
+The script starts the app with a ledger of its own. `tests/support/space_stand_in.py` imitates the Hub, so that *My Space* has a Space to
+show and no real one is touched. *Live demo* measures once, for a few seconds, on this machine; a busy one is measured as slow. Needs
+Playwright and a Chromium on PATH (tests/requirements.txt, `apt install chromium`) and Pillow, which comes with Gradio;
 the pictures go to assets/screenshots/.
 """
 

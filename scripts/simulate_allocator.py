@@ -3,14 +3,14 @@
     python -m scripts.simulate_allocator
 
 The allocator keeps freed memory in blocks: it hands out the smallest free block that is large enough, cuts off the rest if that is more
-than 1 MiB, joins neighbours that are free, and asks the device for more if no block fits (c10/cuda/CUDACachingAllocator.cpp, torch 2.13:
-small blocks up to 1 MiB in segments of 2, others in segments of 20 MiB, or of their own size in steps of 2 MiB from 10 MiB on). Here it
-serves the tensors of micro-batches of a decoder with LoRA: forward pass with checkpoints, logits and loss, backward pass that recomputes.
-Once all micro-batches are as long as stated; once their lengths vary below it as rows of text do (log-normal, mean half the limit,
-deviation 0.8 of the mean; longer rows left out; one row in the middle reaches the limit). It prints the bytes reserved beyond the tensors'
-peak as a share of the peak. No figure of a published run goes in, so it is an independent check of the share that
-`scripts/check_training.py` fits for varying lengths (2.17 typical; here 2.6, and 1.6 to 4.3). A full device reserves less, because the
-allocator returns cached blocks before it fails.
+than 1 MiB, and joins free neighbours. If no block fits, it takes more from the device (c10/cuda/CUDACachingAllocator.cpp, torch 2.13: small
+blocks up to 1 MiB in segments of 2, others in segments of 20 MiB, or of their own size in steps of 2 MiB from 10 MiB on). Here it serves
+the tensors of micro-batches of a decoder with LoRA: forward pass with checkpoints, logits and loss, backward pass that recomputes. Once all
+micro-batches are as long as stated; once their lengths vary below it as rows of text do (log-normal, mean half the limit, deviation 0.8 of
+the mean; longer rows left out; one row in the middle reaches the limit). It prints the bytes reserved beyond the tensors' peak as a share
+of the peak. No figure of a published run goes in, so it is an independent check of the share that `scripts/check_training.py` fits for
+varying lengths (2.17 typical; here 2.6, and 1.6 to 4.3). A full device reserves less, because the allocator returns cached blocks before it
+fails.
 """
 
 from __future__ import annotations

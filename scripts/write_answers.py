@@ -4,9 +4,9 @@
     python -m scripts.write_answers --compare OLD NEW      print every difference; ends with status 1 if there is one
 
 FOLDER gets one JSON-lines file per endpoint: a line is an object with the stable `id` of its call and its `answer` (or its refusal: code
-and sentence), keys in order. They cover the endpoints and the private questions of the page (outlook, roofline). They also have the outputs
-of the page's events (markup, tables, figures), the page's description (labels, defaults, events), the API and MCP listings, malformed calls
-over HTTP, and the help and offline output of `scripts/manage_space.py`. The calls are listed in `scripts.answer_calls` and
+and sentence), keys in order. They cover the endpoints and the private questions of the page (outlook, roofline). They also have the page's
+outputs (markup, tables, figures) and description (labels, defaults, events). The rest are the API and MCP listings, malformed calls over
+HTTP, and the help and offline output of `scripts/manage_space.py`. The calls are listed in `scripts.answer_calls` and
 `scripts.answer_pages`.
 
 Everything runs in this process and without a network: the Hub is switched off and no login of this machine is seen, so prices are the

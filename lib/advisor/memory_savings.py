@@ -6,8 +6,8 @@ not settings of the laws:
     kernel     the attention scores that a fused kernel would not hold (`lib.memory.attention_scores`); it is not slower
     offload    some of the weights stay in the host's memory and cross its link at every step: TPOT' = TPOT + bytes / link, TTFT' likewise
 
-Offloaded are the bytes that are missing, or a quarter of the weights if nothing is missing. All of them are counted at each step, so the
-price is an upper bound for mixtures of experts and for links that are read while the card computes.
+Offloaded are the bytes that are missing, or a quarter of the weights if nothing is missing. All of them count at each step. So the extra
+time is an upper bound for mixtures of experts, and for links that are read while the card computes.
 Source: vLLM `cpu_offload_gb` (docs.vllm.ai, model_executor/offloader, UVA), transformers `device_map="auto"` (accelerate).
 """
 

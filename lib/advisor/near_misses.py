@@ -23,8 +23,8 @@ def find_near_misses(
 ) -> tuple[Reason, ...]:
     """The changes that admit an offer, one of each kind: a larger budget, a shorter context, fewer requests, patience, another format.
 
-    Where something qualifies for money, only free hardware is named that another format or engine admits, and hardware that is faster and
-    costs no more without the stated offload.
+    If paid hardware qualifies, only two kinds are named: free hardware that another format or engine admits, and hardware that is faster
+    and costs no more without the stated offload.
     """
     changes = [] if pick is not None else [_by_budget(rejected, context.workload.hours_per_day), _by_size(rejected), _by_speed(rejected)]
     if changes and changes[-1] is not None:

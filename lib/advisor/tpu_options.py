@@ -2,7 +2,7 @@
 
 The advisor judges the slices as it judges any offer (`lib.advisor.recommend`): bytes by the laws of memory for `vllm-tpu`, speed as
 `lib.speed` predicts it, USD per million output tokens. Here they are sorted by generation: the smallest slice that holds the model, the
-cheapest one per token within a limit on the time to first token, prices by region, spot and commitment, and the engine's support.
+cheapest one per token within a limit on the time to first token, and the engine's support. Prices are by region, spot and commitment.
 Slices have the price of the stated region and terms, GPU offers their list price, the only published one.
 """
 

@@ -7,7 +7,7 @@
 - Redirects are followed as the Hub sends them; httpx leaves the token out of a request to another origin.
 - Bodies are read in pieces, up to a limit; a longer one is refused and the connection closed.
 - All requests run on one background event loop, so that a deadline is kept to the second: a thread that waits on a socket cannot be stopped
-  from outside, a coroutine is cancelled and its connection closed, even if the server sends one byte of a header at a time.
+  from outside. A coroutine can be cancelled and its connection closed, even if the server sends a header byte by byte.
 - The cache has anonymous answers only, drops the least recently used answer first, and limits the age of each.
 """
 

@@ -4,12 +4,11 @@
     GGUF          "GGUF" · version (u32) · tensors (u64) · keys (u64) · keys × (name, type, value)
                   · tensors × (name, rank, extents, type, offset)
 
-The spans of a safetensors header have to cover the data without a gap or an overlap, and each has to be exactly as long as its dtype and
-shape say; so a header that is accepted accounts for every byte of the file.
-Of a GGUF header (little-endian, version 2 and 3) scalars, short strings and short arrays of whole numbers (heads of each layer) are kept;
-other arrays (the tokenizer's) are stepped over. gguf's own reader maps the whole file into memory, so only its table of types is used.
-Source: github.com/huggingface/safetensors, README (limits: 100 MB of header; huggingface_hub reads 25 MB); ggml, docs/gguf.md; type sizes:
-`gguf.constants.GGML_QUANT_SIZES` (gguf 0.19).
+The spans of a safetensors header must cover the data without a gap or an overlap. Each must have the length of its dtype and shape; so a
+header that is accepted accounts for every byte of the file. Of a GGUF header (little-endian, version 2 and 3) scalars, short strings and
+short arrays of whole numbers (heads of each layer) are kept; other arrays (the tokenizer's) are stepped over. gguf's own reader maps the
+whole file into memory, so only its table of types is used. Source: github.com/huggingface/safetensors, README (limits: 100 MB of header;
+huggingface_hub reads 25 MB); ggml, docs/gguf.md; type sizes: `gguf.constants.GGML_QUANT_SIZES` (gguf 0.19).
 
 A GGUF model is one file, or several parts (`-00001-of-00003`). Its label is the quantization in its name ("Q4_K_M", "UD-Q4_K_XL") if no
 other model of the repository has it, else the name of the file. A projector (mmproj) and an importance matrix are not models.

@@ -15,8 +15,8 @@
     constant   1             recurrent state H·D·N; convolution state C·K; cross attention to a fixed number of positions
     encoder    ⌊E/s⌋         cross attention, 2·H_kv·D, over E encoder tokens of which s make one position
 
-H_kv heads of keys, D their width; the 2 is one key and one value. b is the width of the cache dtype for what grows with the prompt,
-of the compute dtype for convolution states, and 4 for recurrent states kept in float32 for every model dtype.
+H_kv heads of keys, D their width; the 2 is one key and one value. b is the width of the cache dtype for entries that grow with the prompt,
+and of the compute dtype for convolution states. It is 4 for recurrent states, which are float32 in every model dtype.
 
 Worked example, Llama 3.1 8B (32 layers, 8 heads of 128) at 4096 tokens in bfloat16: 32 · 2·8·128 · 4096 · 2 = 536,870,912 bytes.
 

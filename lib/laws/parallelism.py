@@ -40,8 +40,8 @@ A model that llama.cpp splits between GPU and host: `-ngl N` puts the last N of 
     t_gpu, t_host  time of the whole model on either; layers run one after another, so the times add up
 
 A model whose output is its table keeps it twice: on the host to look words up, on the GPU to multiply. Over several GPUs the n layers
-are dealt out whole, which adds memory and not speed. For prompts of 32 tokens and more the GPU computes the host's layers too, with weights
-that are copied to it for each micro-batch, where that is faster.
+are dealt out whole, which adds memory and not speed. For prompts of 32 tokens and more the GPU also computes the host's layers if that is
+faster; their weights are copied to it for each micro-batch.
 
 Limits: layers count as equal; if some have a sliding window, the choice of layers on the GPU changes the cache by a layer. Experts on the
 host alone (`--n-cpu-moe`) are in `lib.laws.expert_split`; other placements by tensor are not modelled.

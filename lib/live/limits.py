@@ -149,9 +149,9 @@ def _read_rate(size_bytes: int, device: torch.device, wait: Callable[[], object]
 def read_bandwidth(size_bytes: int, device: torch.device, wait: Callable[[], object]) -> float:
     """Bytes per second at which a working set of this size is read; `wait` returns when the device has done all that it was given.
 
-    A float32 matrix of that size is multiplied by a vector, which reads each element once, and the fastest of several passes counts,
-    because other load only makes a pass slower. Limits: a call takes a microsecond or more, so sets below some MiB look slower than they
-    are; the rate of `SMALL_BYTES` replaces theirs where it is higher.
+    A float32 matrix of that size is multiplied by a vector, which reads each element once. The fastest of several passes counts, because
+    other load only makes a pass slower. Limits: a call takes a microsecond or more, so sets below some MiB look slower than they are; the
+    rate of `SMALL_BYTES` replaces theirs where it is higher.
     """
     sizes = {size_bytes, max(size_bytes, SMALL_BYTES)}
     return max(_read_rate(size, device, wait) for size in sizes)

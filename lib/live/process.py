@@ -1,8 +1,8 @@
 """Processes of this app: logs, environment and memory limit of a child, its end, and the peak memory of a run.
 
-Both sides of a child are here. The app starts it with an environment that is written word by word (no token, no login) and in a process
-group of its own, which is killed as a whole. The child confines itself: it ends with its parent, and the kernel ends it first when memory
-runs out. Beyond its own memory limit an allocation fails, which becomes a sentence; the kernel would end the process without one.
+Both sides of a child are here. The app starts it in a process group of its own, which is killed as a whole. Its environment is an explicit
+list (no token, no login). The child confines itself: it ends with its parent, and the kernel ends it first when memory runs out. Beyond its
+own memory limit an allocation fails, which becomes a sentence; the kernel would end the process without one.
 Used by measurements (`lib.live.measure`) and by the resolution of unseen models (`lib.service.build_process`).
 
 Homes of children and copies of rows are temporary folders. A process that is killed removes nothing, so all of them lie in one folder of

@@ -1,8 +1,8 @@
 """From a configuration to the real architecture, on the meta device: every module, every shape, no memory.
 
-`transformers`' own config class reads the file and its own model class is constructed, so that a count or a trace is taken from
-the code that would run. Nothing is downloaded and no code from outside is run: `auto_map` is never followed, the network is closed
-to the build (`lib.model.meta_device`), and a class is only ever looked up among the model classes of `transformers`.
+The config class of `transformers` reads the file, and its model class is constructed. So counts and traces come from the code that would
+run. Nothing is downloaded and no code from outside is run: `auto_map` is never followed, the network is closed to the build
+(`lib.model.meta_device`), and a class is only ever looked up among the model classes of `transformers`.
 
 The class is, in this order: the one named in `architectures`; the same name spelled with other capitals or underscores; the class of
 this `model_type` that has the same head ("…ForCausalLM"); without `architectures`, the class that `transformers`' auto classes take for

@@ -146,9 +146,9 @@ def _whole_numbers(place: Any) -> list[int]:
 class CacheRuns:
     """Caches of one model after all runs that are needed.
 
-    `first` is the cache after one token of `BATCH` sequences, `by_length` those of one sequence by tokens, `by_encoder` at `SHORT`
-    tokens by positions of the encoder's output. `owners` are the layers by place in the cache; `idle` names first layers that did not
-    run at lengths beyond `SHORT`, because what they hold does not grow.
+    `first` is the cache after one token of `BATCH` sequences. `by_length` has the caches of one sequence by tokens, `by_encoder` those at
+    `SHORT` tokens by positions of the encoder's output. `owners` are the layers by place in the cache; `idle` names first layers that did
+    not run at lengths beyond `SHORT`, because what they hold does not grow.
     """
 
     first: Snapshot

@@ -1,8 +1,8 @@
 """How a checkpoint is stored: the format of its weights, the modules left unquantized, and its tensors other than parameters.
 
 Two files can say the format: `quantization_config` inside config.json (fp8, mxfp4, gptq, awq, bitsandbytes, compressed-tensors, torchao …),
-and NVIDIA's `hf_quant_config.json`. A method or a variant that is not known here gets an empty format and a caveat,
-so that bytes are taken from the files' headers or not at all.
+and NVIDIA's `hf_quant_config.json`. An unknown method or variant gets an empty format and a caveat. Its bytes come from the files' headers
+or are not counted.
 
 Each method matches the names of modules to skip its own way, and the names are those of the published files, which `transformers` may
 have renamed since: its own renaming rules are applied to the list. A list that names single experts leaves the fused module alone.

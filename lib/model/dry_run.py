@@ -7,8 +7,8 @@ fitted: this is the executed truth to compare with the closed forms of `lib.laws
 unless the run is to be compared with one on a CPU (`kernels="cpu"`).
 
 `torch.distributed._tools.MemTracker` follows storages in the same way and comes to the same peaks, of a prompt and of a training step, in
-nine times the time (tests/model/test_dry_run.py). Under a bare `FakeTensorMode` both count more (8.7 % of a small Llama's step), because
-transformers takes fake tensors for a compiler that traces and builds a mask that an eager run leaves out: `_eager` prevents that.
+nine times the time (tests/model/test_dry_run.py). Under a bare `FakeTensorMode` both count more (8.7 % of a small Llama's step):
+transformers then assumes a tracing compiler and builds a mask that an eager run does not build: `_eager` prevents that.
 
 LoRA and 4-bit weights are as peft and bitsandbytes hold them, as far as memory and arithmetic go; neither library is needed to count them:
 

@@ -1,8 +1,8 @@
 """Work of one machine per second at full load, in the configuration that the advisor would take for it.
 
-Text comes from the law of `/simulate_batching` (`lib.traffic.server.most_requests_per_s`), with as many requests at the same time as the
-cache holds at full length, so that none is preempted. Pictures in a prompt add the time of the vision tower (`lib.speed`).
-Encoders, speech, pictures and encoder-decoder models have the speed of `lib.speed` at the best batch that fits.
+Text uses the law of `/simulate_batching` (`lib.traffic.server.most_requests_per_s`). As many requests run at a time as the cache holds at
+full length, so that none is preempted. Pictures in a prompt add the time of the vision tower (`lib.speed`). Encoders, speech, pictures and
+encoder-decoder models have the speed of `lib.speed` at the best batch that fits.
 Weights are as little compressed as fits; engines come in the advisor's order, those that batch continuously alone if there is one.
 """
 

@@ -53,8 +53,8 @@ _NOT_ASKED = "dtype_unstated"  # a caveat of "auto", which a measurement does no
 def _floor_rate(case: PreparedRun, catalog: Catalog) -> float | None:
     """Tokens a second that the memory's datasheet bandwidth allows; None on a CPU, and where an encoder's share is not read again.
 
-    A bound that no honest clock beats: tables and towers of pictures and sound are not read at all, weights that an on-chip cache may keep
-    are left out, and a part of a card may have the bandwidth of the whole.
+    A bound that no honest clock beats: tables and towers of pictures and sound are not read at all, and weights that an on-chip cache may
+    keep are left out. A part of a card may have the bandwidth of the whole.
     """
     on = device_hardware(case.run.device, catalog)
     silicon = None if on is None else on.silicon

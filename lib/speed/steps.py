@@ -98,8 +98,8 @@ def tabulate_steps(
 ) -> StepTable:
     """The table for the only row of `inputs`, for up to `sequences` that decode, `prefill_tokens` in a step and `longest` tokens of one.
 
-    `prompt_tokens` is the usual prompt, whose time is in the table as the laws give it, and `ttft_s` the time to the first token of a
-    lone request with it.
+    `prompt_tokens` is the usual prompt, whose time is in the table as the laws give it. `ttft_s` is its time to the first token when no
+    other request runs.
     """
     ns, ms = _whole_grid(max(2, sequences)), _whole_grid(max(2, prefill_tokens), prompt_tokens)
     ts = (

@@ -41,21 +41,26 @@ NO_HALF_ROWS = np.zeros(len(CLASSES) + 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedRates:
-    """Inputs that do not change from pass to pass; arrays of shape (n,).
-
-    Bytes/s of weights, of the cache and of copies, the logit of the share of compute, FLOP/s of attention over prompts, seconds of launch
-    overhead per layer and the factor on it, seconds of latency of an all-reduce, bytes/s of the link.
-    """
+    """Inputs that do not change from pass to pass; arrays of shape (n,)."""
 
     bandwidth: forward_pass.Array
+    """Bytes/s of weights."""
     cache_bandwidth: forward_pass.Array
+    """Bytes/s of the cache."""
     copy_bandwidth: forward_pass.Array
+    """Bytes/s of copies."""
     compute_logit: forward_pass.Array
+    """Logit of the share of the compute peak."""
     attention: forward_pass.Array
+    """FLOP/s of attention over prompts."""
     launch_layer_s: forward_pass.Array
+    """Seconds of launch overhead per layer."""
     launch_factor: forward_pass.Array
+    """Factor on that overhead."""
     all_reduce_latency: forward_pass.Array
+    """Seconds of latency of an all-reduce."""
     link: forward_pass.Array
+    """Bytes/s of the link between devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

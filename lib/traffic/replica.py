@@ -81,8 +81,8 @@ Process = Generator[simpy.Event, Any, None]
 class ServedRequest:
     """A request on its way; times in seconds, None before they are known.
 
-    `step_wait_s` is the wait for the step that was under way when a replica got the request, `outside_s` the seconds of its answer outside
-    of the engine's steps.
+    `step_wait_s` is the wait for the step that was running when a replica got the request. `outside_s` are seconds of its answer outside of
+    the engine's steps.
     """
 
     __slots__ = (

@@ -6,8 +6,8 @@ the model of its arguments and of its answer's type; its description is its ques
 request gets its own transport, which ends with it, so there is nothing to start with the app and nothing to close. The package is imported
 at the first request (0.7 s), not at the start.
 
-A tool that acts in the caller's name, or reads a gated model, takes the caller's token from the header X-HF-Token, never from its
-arguments, which agents show and keep. One that streams answers with its last, fullest piece.
+A tool that acts for the caller, or reads a gated model, takes the caller's token from the header X-HF-Token. It never takes it from
+arguments, because agents show and store those. One that streams answers with its last, fullest piece.
 
 `/agents` and `/llms.txt` say how scripts and agents call the app, made of the same.
 """

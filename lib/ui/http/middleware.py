@@ -11,8 +11,8 @@
   error, and defaults for values left out at the end of {"data": [...]}, as the contract promises. Only public names can be called by name:
   Gradio's `private` hides a name and does not close it. The page itself calls by number.
 - Only the page's own events keep the browser's login, and a foreign page cannot sign a visitor out (`lib.ui.http.callers`).
-- A call that has to wait for the device needs one of a bounded number of waiting places (`lib.ui.http.callers`), and arguments that will
-  be accepted when its turn comes. The queue learns the caller (`lib.ui.http.callers`).
+- A call that has to wait for the device needs a free waiting place (`lib.ui.http.callers`) and valid arguments. The queue learns the caller
+  (`lib.ui.http.callers`).
 
 A call by name of a question that needs no queue goes to a route of our own (`lib.ui.http.shortcuts`), which checks it.
 """

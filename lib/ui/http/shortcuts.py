@@ -2,8 +2,8 @@
 
 The page. `GET /` and the descriptions of the API are the same for all visitors, except for the address of the app. Gradio builds them again
 for each visit. That takes 0.2 s of processor time for this page (3 ms for an empty page), so a few visits a second saturate a processor.
-Nothing in them depends on the visitor. There is no password before the page, one event of the page asks for the login, another one reads
-the values of a link, and deep links are disabled (`lib.ui.http.middleware`). So each response is rendered once, without a sign-in, under a
+Nothing in them depends on the visitor. There is no password before the page, and deep links are disabled (`lib.ui.http.middleware`). One
+event of the page asks for the login, another one reads the values of a link. So each response is rendered once, without a sign-in, under a
 placeholder address. Each visitor gets it with the real address. When the configuration of the page (`gr.Blocks.config`) changes, it is
 rendered again. A browser that already has the page gets status 304.
 
