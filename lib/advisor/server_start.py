@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from lib.advisor.setup import ServingConfig
 from lib.engines import traits_of
-from lib.laws.runtime import CLAIMING, LARGEST_SHARE
+from lib.laws.runtime import CLAIMING, LARGEST_SHARE, VLLM_GRAPHS, VLLM_SHARES
+from lib.memory.resolve import first_engine_step
+from lib.provenance import Caveat, Value
 from lib.request.serving import drop_settings
 
 _HUNDRED = 100
@@ -49,12 +52,37 @@ def write_longest_start(config: ServingConfig) -> str:
     command = traits_of(config.engine).command
     if command is None or "max_model_len" not in command.settings:
         return ""
+    longest = _with_one_request(config).fit().max_context_tokens
+    return command.settings["max_model_len"].format(longest) if longest else ""
+
+
+def _with_one_request(config: ServingConfig) -> ServingConfig:
+    """The server with one request of any length and a share that it may take."""
     alone = replace(config, requests=1, serving=drop_settings(config.serving, "max_model_len"))
     stated = config.serving.gpu_memory_utilization
-    if stated is not None and stated > LARGEST_SHARE:
-        alone = with_share(alone, LARGEST_SHARE)
-    longest = alone.fit().max_context_tokens
-    return command.settings["max_model_len"].format(longest) if longest else ""
+    return with_share(alone, LARGEST_SHARE) if stated is not None and stated > LARGEST_SHARE else alone
+
+
+def warn_of_releases(config: ServingConfig) -> Iterator[Caveat]:
+    """Differences of older releases that decide whether the server starts: graphs outside the share, and the length of the profile run."""
+    traits, serving = traits_of(config.engine), config.serving
+    if not traits.share_by_release or config.silicon.kind not in CLAIMING or serving.kv_cache_memory_bytes is not None:
+        return
+    share = serving.gpu_memory_utilization
+    if share is not None and share > traits.memory_share and serving.cuda_graphs is not False:
+        inside = next(rule.since for rule in VLLM_SHARES if rule.graphs_inside)
+        outside = config.memory_bytes - int(config.memory_bytes * share)
+        values: dict[str, Value] = {"share": share, "outside_bytes": outside, "release": ".".join(map(str, inside))}
+        yield Caveat("graphs_outside_share", values | {"low_bytes": VLLM_GRAPHS.low, "high_bytes": VLLM_GRAPHS.high})
+    length = serving.max_model_len or config.spec.context_limit
+    alone = _with_one_request(config)
+    now = alone.fit().max_context_tokens
+    if length is None or not now or serving.max_num_batched_tokens is not None:
+        return
+    step = first_engine_step(config.spec, length)
+    older = replace(alone, serving=replace(alone.serving, max_num_batched_tokens=step)).fit().max_context_tokens
+    if older is not None and older < now:
+        yield Caveat("whole_length_profiled", {"length_tokens": length, "older_tokens": older, "tokens": now})
 
 
 def _has_share(config: ServingConfig) -> bool:

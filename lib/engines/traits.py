@@ -124,7 +124,8 @@ class EngineTraits:
     listed_only: bool = False
     """Runs only the models of its own list (`lib.catalog.engine_models`); the others try the modelling code of transformers."""
     share_by_release: bool = False
-    """Its share of the memory, and whether captured graphs lie inside it, depend on the release (`lib.laws.runtime.VLLM_SHARES`)."""
+    """Its share of the memory, whether captured graphs are inside it (`lib.laws.runtime.VLLM_SHARES`), and the length of its profile run
+    (`lib.memory.resolve.first_engine_step`) depend on the release."""
     fp8_cache: bool = False
     """Its checkpoints with 8- or 4-bit floating-point weights hold scales for an fp8 KV cache, which it then uses by default."""
     own_files: bool = False

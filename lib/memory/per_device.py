@@ -349,11 +349,12 @@ def _fit(of: PerDevice, memory_bytes: int, tokens: int, batch: int, host_bytes: 
 
 
 def _count_cache_tokens(of: PerDevice, capacity_bytes: int, tokens: int, batch: int) -> int | None:
-    """Tokens of the cache that an engine allocates at start; the last request may fit in part. None if it allocates none ahead."""
-    each = of.worst_cache(tokens, 1)
-    if of.trains or not traits_of(of.request.engine).preallocates or not each:
+    """Tokens, in whole blocks, of the cache that an engine allocates at start. None if it allocates none ahead."""
+    each, traits = of.worst_cache(tokens, 1), traits_of(of.request.engine)
+    if of.trains or not traits.preallocates or not each:
         return None
-    return int(max(0, capacity_bytes - of.beside_cache(tokens, batch)) / each * tokens)
+    held = int(max(0, capacity_bytes - of.beside_cache(tokens, batch)) / each * tokens)
+    return held - held % traits.block_tokens
 
 
 def count_sequences(

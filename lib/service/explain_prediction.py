@@ -26,7 +26,7 @@ from lib.explain.rows import load_messages
 from lib.memory import count_per_device, fit_memory, host_memory, usable_memory
 from lib.memory.objectives import WITH_VALUE_MODEL, make_whole_groups, note_shown_as_grpo
 from lib.memory.picture_training import check_picture_training, estimate_picture_training, trains_pictures
-from lib.memory.resolve import choose_engine, limit_context, settle_formats
+from lib.memory.resolve import choose_engine, first_engine_step, limit_context, settle_formats
 from lib.memory.rollouts import estimate_step
 from lib.memory.spread import spread
 from lib.memory.training import TrainingMemory, check_training
@@ -57,9 +57,6 @@ _OF_LENGTH_AND_CARDS: tuple[Setting, ...] = (
 _SHARE = re.compile(r"[01]?\.\d{1,4}|1")
 _MOST_CARDS = 64
 _TENSOR_FLAGS, _PIPELINE_FLAGS = ("tensor_parallel_size", "tp_size", "num_shard"), ("pipeline_parallel_size", "pp_size")
-_LONG_TOKENS, _CHUNK_TOKENS = 32_768, 512
-"""vLLM 0.5.3 to 0.6 reads prompts in chunks of 512 tokens if a request may be longer than 32,768 (arg_utils.py, config.py, read on
-2026-11-26); not with a sliding window or media."""
 _SAME_SIZE = 0.1
 """Two sizes of a card's memory within this are the same card: driver and display take some of it."""
 _MOST_COPIES = 100
@@ -280,7 +277,7 @@ def _request(of: SetUp, spec: ModelSpec, hardware: Hardware, said: Explanation) 
     if share is not None and "gpu_memory_utilization" in settings:
         serving = replace(serving, gpu_memory_utilization=share)
     if said.stated.get("profile") == "length" and "max_num_batched_tokens" in settings and serving.max_num_batched_tokens is None:
-        serving = replace(serving, max_num_batched_tokens=_first_engine_step(spec, length))
+        serving = replace(serving, max_num_batched_tokens=first_engine_step(spec, length))
     request = MemoryRequest(
         precision=_precision(of, spec, flags, chosen),
         engine=chosen,
@@ -289,13 +286,6 @@ def _request(of: SetUp, spec: ModelSpec, hardware: Hardware, said: Explanation) 
         serving=drop_settings(serving, *_OF_LENGTH_AND_CARDS),
     )
     return settle_formats(request)
-
-
-def _first_engine_step(spec: ModelSpec, length: int) -> int:
-    """Tokens of the profile run of vLLM's first engine: the whole length, or one chunk where it splits prompts by default."""
-    windowed = any(term.growth == "window" for term in spec.cache_terms or ())
-    whole = windowed or spec.vision is not None or spec.sound is not None
-    return length if whole or length <= _LONG_TOKENS else _CHUNK_TOKENS
 
 
 def stated_share(said: Explanation) -> float | None:

@@ -15,7 +15,7 @@ from lib.advisor.candidates import explain_unlisted, rate_support
 from lib.advisor.limits import SLO, Limit, PrecisionTry
 from lib.advisor.memory_savings import MemorySaving, find_memory_savings
 from lib.advisor.result import Entry
-from lib.advisor.server_start import choose_start, find_least_share, write_longest_start
+from lib.advisor.server_start import choose_start, find_least_share, warn_of_releases, write_longest_start
 from lib.advisor.setup import ServingConfig, on_zerogpu, resolve_setup
 from lib.answers.memory import (
     CheapestTierEntry,
@@ -257,7 +257,7 @@ def solve(app: App, arguments: SolveArguments) -> SolveAnswer:
         (on_zerogpu(hardware) and arguments.concurrency > 1, Caveat("calls_not_shared", {"concurrency": arguments.concurrency})),
         (any(way.code == "offload" for way in ways), Caveat("offload_price")),
         *((True, Caveat(why.code, why.values, variant=why.variant)) for why in (failure, _unlisted(config)) if why is not None),
-        *((True, caveat) for caveat in _fewer_cards(config, slo)),
+        *((True, caveat) for caveat in (*_fewer_cards(config, slo), *warn_of_releases(config))),
         *((True, caveat) for caveat in (*waiting_caveats(config.requests, config.serving), *_loading_caveats(config))),
     )
     return SolveAnswer(

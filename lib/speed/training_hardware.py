@@ -361,6 +361,10 @@ def find_changes(
     return sorted(changes, key=lambda change: -change.saved_bytes)
 
 
+_OFFLOADED: Mapping[str, Sharding] = MappingProxyType({"zero2": "zero2_offload", "zero3": "zero3_offload", "fsdp": "fsdp_offload"})
+"""Shardings with the optimizer in host memory."""
+
+
 def _variants(r: TrainingRequest) -> list[tuple[str, dict[str, Any]]]:
     """Alternative questions, by code."""
     full, checkpoints = r.method == "full", r.checkpointing
@@ -380,6 +384,7 @@ def _variants(r: TrainingRequest) -> list[tuple[str, dict[str, Any]]]:
         (r.reads_sound and r.train_tower == "auto", "tower_frozen", {"train_tower": "no"}),
         (r.attention == "eager", "attention", {"attention": "sdpa"}),
         (r.samples and not r.rollout.rollout_sleep, "rollout_sleep", {"rollout": replace(r.rollout, rollout_sleep=True)}),
+        (r.sharding in _OFFLOADED, "offload", {"sharding": _OFFLOADED.get(r.sharding)}),
         *((r.sharding == "none", f"shard_{n}", {"sharding": "fsdp", "devices": n}) for n in (2, 8)),
     ]
     return [(code, fields) for holds, code, fields in possible if holds]

@@ -108,6 +108,24 @@ def test_fewer_cards_that_meet_a_limit_are_named() -> None:
     assert "fewer_cards" not in {caveat["code"] for caveat in single["caveats"]}
 
 
+def test_releases_that_start_otherwise_are_told_with_their_figures() -> None:
+    """A 7B without grouped queries on a 3090: vLLM 0.6 held 24,320 tokens at 32,768, newer ones more. 2 % of an A10G are 0.44 GiB."""
+    sizes = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32}
+    stored = {"quantization_config": {"bits": 4, "group_size": 128, "quant_method": "gptq"}, "torch_dtype": "float16"}
+    seven = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": 151936, "max_position_embeddings": 32768}
+    answer = ASK(json.dumps(seven | sizes | stored | {"tie_word_embeddings": False}), "RTX-3090", engine="vllm")
+    older = next(caveat["message"] for caveat in answer["caveats"] if caveat["code"] == "whole_length_profiled")
+    told = int(older.rpartition(" ")[2].rstrip("."))
+    assert told < 24_320 < answer["longest_context"]["value"]
+    assert abs(told / 24_320 - 1) < 0.1
+    assert answer["server"]["kv_cache_tokens"] % 16 == 0
+    full = {"engine": "vllm", "precision": "awq", "context_tokens": 2048}
+    graphs = ASK("google/gemma-3-27b-it", "A10G", serving="--gpu-memory-utilization 0.98", **full)
+    assert any(caveat["code"] == "graphs_outside_share" and "leaves 0.44 GiB" in caveat["message"] for caveat in graphs["caveats"])
+    eager = ASK("google/gemma-3-27b-it", "A10G", serving="--gpu-memory-utilization 0.98 --enforce-eager", **full)
+    assert "graphs_outside_share" not in {caveat["code"] for caveat in eager["caveats"]}
+
+
 def test_a_context_beyond_the_model_is_cut_and_said() -> None:
     """BERT takes 512 tokens, and 4,096 are asked for when nothing is stated."""
     answer = ASK("google-bert/bert-base-uncased", "l4x1")
