@@ -35,14 +35,20 @@ _CARDS = re.compile(
 _COUNT = r"(?<![\w.|#:-])(?<![Gg][Pp][Uu] )(?<!\| )(?<![Rr]ank )(?<!evice )(?<!orker )(?<!step )(?<!Step )(?P<{}>\d{{1,2}})(?: ?[x×*] ?| )"
 """A count before a card's name. Indices of cards in tables and lists, of processes and of steps are excluded."""
 _COUNT_BEFORE = re.compile(rf"{_COUNT.format('count')}\Z|(?<![\w.])(?P<times>\d{{1,2}}) ?[x×*] ?(?:(?:NVIDIA|GeForce|Tesla|AMD) ){{1,2}}\Z")
-_COUNT_AFTER = re.compile(r"(?: \d{2,3} ?GB?)? ?[x×*] ?(\d{1,2})(?![\w.])")
+_COUNT_AFTER = re.compile(r"(?: \d{2,3} ?GB?)?(?: HBM\de?)?(?: GPUs?)? ?\(?[x×*] ?(\d{1,2})(?![\w.])")
+_WORDS = {"two": "2", "dual": "2", "three": "3", "four": "4", "quad": "4", "six": "6", "eight": "8"}
+_WORD_COUNT = re.compile(
+    rf"(?i)(?<![\w-])({'|'.join(_WORDS)})(?:[- ]){{1,2}}(?=(?:NVIDIA |GeForce |Tesla |AMD ){{0,2}}(?:[GR]TX|MI\d|[ABHLTV]\d))"
+)
+"""A number in words before a card."""
 _CHIP = r"(?i:A100|A10G|A10|A40|B200|B300|H100|H200|H20|L40S|L40|L4|L20|T4|V100|P100|P40)"
 _FORM, _SIZE = r"(?:[- ](?:SXM\d?|PCIE|PCIe|NVL))?", r"[- ]\d{2,3} ?[Gg][Bb]?"
 _SHORT_CARDS = re.compile(
     rf"(?:{_COUNT.format('before')}(?P<counted>{_CHIP}{_FORM}(?:{_SIZE})?)|(?<![\w./-])(?P<sized>{_CHIP}{_FORM}{_SIZE})"
-    rf"|(?<![\w./-])(?P<followed>{_CHIP}{_FORM}(?:{_SIZE})?)(?= ?[x×*] ?\d))(?:\b|(?=[x×*]\d)|(?=s\b))"
+    rf"|(?<![\w./-])(?P<followed>{_CHIP}{_FORM}(?:{_SIZE})?)(?= ?[x×*] ?\d)"
+    rf"|(?<![\w-])(?:[Oo]n|[Ww]ith)(?: an?| one| a single)? (?P<placed>{_CHIP}{_FORM}))(?:\b|(?=[x×*]\d)|(?=s\b))"
 )
-"""Cards without the maker's name. Such a word counts as a card only with a number of cards or a memory size next to it."""
+"""Cards without the maker's name. Such a word counts as a card only with a number of cards or a memory size next to it, or after "on"."""
 _PAIR = re.compile(rf"(?<![\w./:@-])({_OWNER}/{_NAME})(?![\w/])")
 _TAG = re.compile(r"(?<![\w/.:-])([a-z][a-z0-9.-]{1,40}:\d{1,3}(?:\.\d{1,2})?b)(?!\w)")
 _BARE = re.compile(r"(?<![\w.:@-])([A-Za-z][\w.]{1,38}(?:-[\w.]{1,24}){1,8})(?![\w-])")
@@ -137,6 +143,7 @@ def _find_cards(text: str) -> tuple[tuple[str, ...], int]:
     cards: dict[str, str] = {}
     spans: list[tuple[int, int]] = []
     card_count = 0
+    text = _WORD_COUNT.sub(lambda word: f"{_WORDS[word[1].casefold()]} ", text)
     for match in islice(_CARDS.finditer(text), _MOST_PAIRS):
         before = _COUNT_BEFORE.search(text[max(0, match.start() - 32) : match.start()])
         if before is None and text[match.start() - 1 : match.start()].isalnum():
@@ -154,7 +161,7 @@ def _find_cards(text: str) -> tuple[tuple[str, ...], int]:
             continue
         after = _COUNT_AFTER.match(text, match.end())
         card_count = max(card_count, int(match["before"] or 0), int(after[1]) if after else 0)
-        name = re.sub(r"(?<=\d) ?[Gg][Bb]?\Z", "GB", match["counted"] or match["sized"] or match["followed"])
+        name = re.sub(r"([- ]\d{2,3}) ?[Gg][Bb]?\Z", r"\1GB", match["counted"] or match["sized"] or match["followed"] or match["placed"])
         name = re.sub(rf"\A{_CHIP}", lambda chip: chip[0].upper(), name)
         longer = any(re.match(rf"{re.escape(_fold(name))}(?:sxm|pcie|nvl|\d{{2,3}}gb|\Z)", known) for known in cards)
         if len(cards) < _MOST and not longer:  # a longer name of the same card is known
