@@ -237,8 +237,9 @@ def _explain_differences(old: Side, new: Side, speed_ratio: Decimal) -> list[Rea
 
 def _side_arithmetic(name: str, side: Side, tokens_per_s: Decimal, hours: Decimal) -> tuple[str, str]:
     rate = f"{side.tokens_per_s:.6g}"
-    replicas = f"⌈{tokens_per_s:.6g} / ({FULL_UTILISATION} · {rate} tokens/s)⌉ = {side.replicas}"
+    replicas = f"⌈{tokens_per_s:.6g} tokens/s / ({FULL_UTILISATION} · {rate} tokens/s)⌉ = {side.replicas}"
+    million = f"10⁶ tokens / (3600 s/h · {rate} tokens/s) · {side.devices} GPUs"
     return (
-        f"{name}: {replicas} × {side.usd_per_hour} USD/h × {hours:f} h = {side.usd_per_month:.2f} USD/month",
-        f"{name}: 10⁶ / (3600 · {rate}) · {side.devices} = {side.gpu_hours_per_million_tokens:.4g} GPU-hours per million tokens",
+        f"{name}: {replicas} × {side.usd_per_hour} USD/h × {hours:f} h/month = {side.usd_per_month:.2f} USD/month",
+        f"{name}: {million} = {side.gpu_hours_per_million_tokens:.4g} GPU-hours per million tokens",
     )

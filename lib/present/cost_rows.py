@@ -206,7 +206,7 @@ def _bills_table(answer: OutlookAnswer) -> str:
         for n, x in enumerate(answer.x)
         if n % _ROW_STEP == 0 or x == answer.stated
     ]
-    return curve_table(("Hours a day" if hours else "Requests a day", *(escape(line.label) for line in answer.lines)), rows)
+    return curve_table(("Hours a day" if hours else "Requests a day", *(f"{escape(line.label)}, per month" for line in answer.lines)), rows)
 
 
 def draw_bills(answer: OutlookAnswer) -> Figure:
