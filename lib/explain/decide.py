@@ -1,7 +1,7 @@
 """Decides the cause: the message of a text that counts, with its numbers.
 
 The first failure wins, because later ones follow from it; a message that repeats another one in its own words wins over that one. Without a
-failure its family counts (`Message.kind`), then a warning, then a line that only reports a failure, then the lines of a normal start.
+failure its family counts, then less exact kinds of messages (`Message.kind`), and the lines of a normal start last.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from lib.explain.names import Named, find_names
 from lib.explain.rows import Message, Outcome, holds, load_messages
 from lib.explain.text import PastedText
 
-_ORDER = ("failure", "family", "warning", "followup", "notice", "detail")
+_ORDER = ("failure", "family", "followup", "guess", "warning", "report", "notice", "detail")
 _OUTCOMES: Mapping[str, Outcome] = {
-    "failure": "failed", "family": "failed", "followup": "failed", "warning": "warning", "notice": "started", "detail": "information",
-}  # fmt: skip
+    **dict.fromkeys(("failure", "family", "followup", "guess", "report"), "failed"),
+    "warning": "warning",
+    "notice": "started",
+    "detail": "information",
+}
 _NEAR = 8_000
 """Characters before and behind the first known message in which other figures are read."""
 _GENERIC = frozenset({"torch"})
@@ -36,7 +39,8 @@ class OtherCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The explanation of a text. Its strings come from the rows, or are numbers or names made of harmless characters."""
+    """The explanation of a text. Its strings come from the rows, or are numbers, names and short quotations
+    of harmless characters."""
 
     code: str = ""
     """The cause; "" where no message of the text is known."""
@@ -128,7 +132,7 @@ def decide_cause(reading: Reading, given: frozenset[str] = frozenset()) -> Expla
     if not any(finding.message.kind != "detail" for finding in own):
         return Explanation(numbers={}, named=named)
     wrapped = {code for finding in own for code in finding.message.wraps}
-    everything = _merge(finding for finding in own if finding.message.kind != "family")
+    everything = _merge(finding for finding in own if finding.message.kind not in {"family", "guess"})
     meant = [(finding, _meaning(finding.message, _complete(finding, everything), found)) for finding in own]
     lines_of = Counter(said.code for _, said in meant)
     first, meaning = min(enumerate(meant), key=lambda item: (_rank(item[1], wrapped), _fewer(item[1], lines_of), item[0]))[1]
@@ -158,7 +162,7 @@ def _rank(item: tuple[Finding, _Meaning], wrapped: set[str]) -> float:
     finding, meaning = item
     kind = finding.message.kind
     later = finding.message.code in wrapped
-    if meaning.outcome == "failed" and kind not in {"followup", "detail"}:
+    if meaning.outcome == "failed" and kind in {"failure", "family", "warning", "notice"}:
         return 2 if kind == "family" else later
     return {"recovered": 3, "slow": 4 + later}.get(meaning.outcome, 6 + _ORDER.index(kind) + later / 2)
 

@@ -28,7 +28,7 @@ from pydantic import Field, ValidationError
 from lib.catalog.rows import DATA, Day, Row, Text
 from lib.errors import BadCatalog
 
-Kind = Literal["failure", "family", "warning", "notice", "followup", "detail", "context"]
+Kind = Literal["failure", "family", "followup", "guess", "warning", "report", "notice", "detail", "context"]
 Outcome = Literal["failed", "recovered", "slow", "warning", "started", "information"]
 PROGRAMS = (
     "Spaces and ZeroGPU", "the Hub's API and Jobs", "torch", "transformers", "diffusers", "bitsandbytes", "accelerate", "TRL", "Unsloth",
@@ -111,8 +111,9 @@ class Message(Row):
     phase: Text
     """When: load, start, compile, run, train, call or build."""
     kind: Kind = "failure"
-    """`failure` stops the work; `family` is a class of failures, read only where no row is more exact; `followup` only reports a failure;
-    `detail` belongs to another message; `context` only shows where the text comes from."""
+    """`failure` stops the work; `family` is a class of failures, read only where no row is more exact; `followup` names the failure without
+    its reason; `guess` only quotes the program; `report` says that something failed, for a reason in other lines; `detail` belongs to
+    another message; `context` only shows where the text comes from."""
     find: tuple[Text, ...]
     """Plain texts, one of which the message contains."""
     numbers: tuple[Text, ...] = ()
