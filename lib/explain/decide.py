@@ -39,8 +39,7 @@ class OtherCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The explanation of a text. Its strings come from the rows, or are numbers, names and short quotations
-    of harmless characters."""
+    """The explanation of a text. Its strings come from the rows, or are numbers, names or short quotations without markup."""
 
     code: str = ""
     """The cause; "" where no message of the text is known."""
