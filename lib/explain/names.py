@@ -52,7 +52,10 @@ _SHORT_CARDS = re.compile(
 _PAIR = re.compile(rf"(?<![\w./:@-])({_OWNER}/{_NAME})(?![\w/])")
 _TAG = re.compile(r"(?<![\w/.:-])([a-z][a-z0-9.-]{1,40}:\d{1,3}(?:\.\d{1,2})?b)(?!\w)")
 _BARE = re.compile(r"(?<![\w.:@-])([A-Za-z][\w.]{1,38}(?:-[\w.]{1,24}){1,8})(?![\w-])")
-_SIZED = re.compile(r"(?<![\w.,:/-])(\d{1,4}(?:\.\d{1,2})?[bB])(?![\w.-])(?: (?:model )?([A-Za-z]{2,4}-?\d{0,2})(?!\w))?")
+_SIZED = re.compile(
+    r"(?<![\w.,:/-])(?!0+(?:\.0+)?[bB])(\d{1,4}(?:\.\d{1,2})?[bB])"
+    r"(?![\w.-])(?: (?:model )?([A-Za-z]{2,4}-?\d{0,2})(?!\w))?"
+)
 _MOST_PAIRS, _MOST_BARE = 400, 2_000
 """Pairs of words (and printed names of cards), and words with a hyphen, that are looked at."""
 _FLAG_NAMES = (

@@ -311,6 +311,12 @@ def test_markup_and_secrets_are_not_repeated() -> None:
     assert "abcdefghijklm" not in written
 
 
+def test_zero_bytes_of_a_listing_are_no_size_of_a_model() -> None:
+    """XLA lists "arguments 0B"."""
+    hbm = "Ran out of memory in memory space hbm. Used 21.95G of 15.48G hbm.\n    program 21.95G\n    arguments 0B"
+    assert QUESTION(hbm)["read"]["model"] == ""
+
+
 def test_every_cause_and_step_has_words() -> None:
     """And no words are left over; numbers that a sentence names are those of some row."""
     words, messages = load_wording("explain"), load_messages().messages
