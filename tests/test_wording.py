@@ -27,6 +27,8 @@ MOST = {
 """Lower a number when a text was rewritten; never raise one."""
 MOST_IN_PYTHON = 77
 """Sentences for visitors in Python code that `list_python_sentences` finds: refusals that a name or a function holds."""
+MOST_LINES = 5_600
+"""Lines of the wording files and templates together."""
 VISITOR_ROOMS = ("present", "ui", "service", "live", "hub", "cli", "explain")
 FIELD_PARTS = {"info", "label", "placeholder", "help"}
 """Arguments and names that hold the words of a form field."""
@@ -150,3 +152,10 @@ def test_sentences_in_python_only_become_fewer() -> None:
     texts = {file: list_python_sentences(file.read_text(encoding="utf-8"), errors) for file in files}
     found = [f"{file.relative_to(ROOT)}: {text}" for file, sentences in texts.items() for text in sentences]
     assert len(found) <= MOST_IN_PYTHON, "\n".join(found)
+
+
+def test_wording_and_templates_stay_small() -> None:
+    """Each text of a wording file is one line, so that a search and a diff show it whole."""
+    wording = [file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("lib/data/wording/*.yaml"))]
+    templates = [file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("lib/templates/**/*.j2"))]
+    assert sum(len(text.splitlines()) for text in (*wording, *templates)) <= MOST_LINES

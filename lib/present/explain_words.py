@@ -64,7 +64,8 @@ def arithmetic_lines(numbers: Mapping[str, Any]) -> Iterator[str]:
 
 def step_words(code: str, numbers: Mapping[str, Any]) -> StepWords | None:
     """A next step with its numbers; None if those of every wording are missing, or where the number after `unless` is known."""
-    for words in load_wording("explain")["steps"][code]:
+    wordings = load_wording("explain")["steps"][code]
+    for words in [wordings] if isinstance(wordings, Mapping) else wordings:
         if "unless" in words:
             if words["unless"] in numbers:
                 return None

@@ -335,8 +335,9 @@ def test_every_cause_and_step_has_words() -> None:
         assert step_words(code, {**dict.fromkeys(_named(words["steps"][code]), 1), "runtime_cc": 1}), code
 
 
-def _named(options: list[dict[str, str]]) -> set[str]:
-    return {name for option in options for text in option.values() for name in re.findall(r"(?<!\{)\{(\w+)", text)}
+def _named(options: dict[str, str] | list[dict[str, str]]) -> set[str]:
+    listed = [options] if isinstance(options, dict) else options
+    return {name for option in listed for text in option.values() for name in re.findall(r"(?<!\{)\{(\w+)", text)}
 
 
 GRAPHS = (
