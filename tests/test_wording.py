@@ -155,7 +155,7 @@ def test_sentences_in_python_only_become_fewer() -> None:
 
 
 def test_wording_and_templates_stay_small() -> None:
-    """Each text of a wording file is one line, so that a search and a diff show it whole."""
+    """Lines of both together."""
     wording = [file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("lib/data/wording/*.yaml"))]
     templates = [file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("lib/templates/**/*.j2"))]
     assert sum(len(text.splitlines()) for text in (*wording, *templates)) <= MOST_LINES

@@ -1,7 +1,7 @@
 """Reads figures that a program prints as `name=value unit`, `name: value unit`, `"name": value` or "name takes value unit".
 
-This completes the patterns of the rows in texts that they recognise. A name is read only if each of its words is in `_WORDS`, so no other
-word of a text appears in an answer; a value is a number.
+They are added to the numbers of the rows in recognised texts. A name is read only if each of its words is in `_WORDS`, so no other word of
+a text gets into an answer; a value is a number.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from itertools import islice
 from lib.units import GIB, KIB, MIB
 
 MOST = 24
-"""Figures that are read from a text."""
+"""Most figures that are read from a text."""
 _CANDIDATES = 1_000
-"""Places that are looked at."""
+"""Most places that are checked."""
 _BEFORE = 48
-"""Characters before a value in which its name is looked for."""
+"""Characters before a value that are searched for its name."""
 _SAME, _LARGE = 0.01, 1_000
-"""A program prints one figure in several lines, rounded differently: large figures are the same within this."""
+"""Tolerance for the same figure in several lines, rounded differently, and the value from which it applies."""
 _WORDS = frozenset((
     "accepted", "activation", "activations", "active", "allocated", "allowed", "attention", "avail", "available", "average", "avg",
     "batch", "batched", "batches", "beams", "blocks", "budget", "buffer", "buffers", "cache", "cached", "capability", "capacity",
@@ -45,12 +45,12 @@ _ALONE = frozenset((
     "duration", "frames", "height", "layers", "loss", "pending", "preemptions", "requests", "running", "timeout", "tokens", "waiting",
     "width",
 ))  # fmt: skip
-"""Words that are a name alone, without a unit."""
+"""Words that count as a name by themselves, without a unit."""
 _MEMORY = frozenset((
     "memory", "mem", "hbm", "vram", "ram", "used", "free", "total", "cache", "size", "reserved", "limit", "storage", "disk", "shm",
     "swap", "usage",
 ))  # fmt: skip
-"""Words of sizes in memory or on disk: only after them a single letter is a unit."""
+"""Words of sizes in memory or on disk; a single letter is a unit only after one of them."""
 _JOINING = frozenset({"of", "on", "per", "for"})
 """Words at which a name does not begin or end."""
 _SIZES = {
@@ -97,9 +97,9 @@ def _candidates(text: str) -> Iterator[tuple[str, int | float]]:
     for match in islice(_VALUE.finditer(text), _CANDIDATES):
         unit, sign = match["unit"] or "", match["sign"]
         if not unit and not sign.strip(" '\"").startswith(("=", ":", "(")):
-            continue  # "is 3" says too little
+            continue  # "is 3" is not specific enough
         if not sign.strip(" |") and unit not in _SIZES and "/" not in unit:
-            continue  # nothing but a blank or a line of a table joins them
+            continue  # only a blank or a table border is between name and value
         before = _NAME.search(text[max(0, match.start() - _BEFORE) : match.start()])
         name = _name_of(before[0]) if before else ""
         if len(unit) == 1 and unit in _SIZES and _MEMORY.isdisjoint(name.split("_")):

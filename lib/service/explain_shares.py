@@ -1,6 +1,6 @@
 """Arithmetic of a server's memory that starts from the bytes and tokens of a pasted text.
 
-A log counts more exactly than a prediction, so its numbers come first. The prediction adds the bytes of a token where the text has none.
+A log is more exact than a prediction, so its numbers are used first. The prediction adds the bytes of a token if the text has none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CARDS = ("total_bytes", "capacity_bytes")
 
 
 def count_cache(said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine: Any) -> dict[str, int | float]:
-    """The server's share in bytes, the cache of the text's tokens, and the rest of the share; empty for engines that claim no share."""
+    """The server's share in bytes, the cache of the text's tokens, and the rest of the share; {} for engines that claim no share."""
     card = _card_bytes(numbers, predicted)
     if not traits_of(engine).preallocates or card is None:
         return {}
@@ -48,9 +48,9 @@ def count_cache(said: Explanation, numbers: Mapping[str, Any], predicted: Mappin
 def find_shares(
     said: Explanation, numbers: Mapping[str, Any], predicted: Mapping[str, Printed], engine: Any, cache: Mapping[str, int | float]
 ) -> dict[str, int | float]:
-    """Shares of the card that follow from the text's own numbers: with the missing cache, and without the bytes of graphs and others.
+    """Shares of the card from the text's numbers: enough for the missing cache, with room for graphs, with room for other programs.
 
-    `cache` is of `count_cache`.
+    `cache` is the result of `count_cache`.
     """
     found: dict[str, int | float] = {}
     card, others = _card_bytes(numbers, predicted), numbers.get("others_bytes")
@@ -79,7 +79,7 @@ def count_logged_requests(numbers: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _share_for_graphs(card: int, share: float, numbers: Mapping[str, Any], predicted: Mapping[str, Printed]) -> dict[str, float]:
-    """The share that leaves room for captured graphs: one with which a request still fits, none, or one of which that is not known."""
+    """The share that leaves room for captured graphs. Its name says whether one request then fits, or that this is unknown."""
     smaller = int(_CENT * (share - VLLM_GRAPHS.high / card)) / _CENT
     low, high = _least_bytes(int(card * share), numbers, predicted)
     if high is not None and high <= card * smaller:
@@ -90,9 +90,10 @@ def _share_for_graphs(card: int, share: float, numbers: Mapping[str, Any], predi
 
 
 def _least_bytes(share_bytes: int, numbers: Mapping[str, Any], predicted: Mapping[str, Printed]) -> tuple[int | None, int | None]:
-    """Bytes with which the server starts, as bounds: everything but the cache that the text counts, and the cache of one request.
+    """Bounds of the bytes with which the server starts: all except the counted cache, plus the cache of one request.
 
-    Without the bytes of a token the cache is at most the share without the weights; without a count of the text the prediction counts.
+    If the bytes of a token are unknown, the cache is at most the share without the weights. Without a token count in the text, the
+    prediction is used.
     """
     tokens, one = numbers.get("kv_cache_tokens"), numbers.get("max_model_len")
     length = predicted.get("context_tokens", one)
@@ -110,7 +111,7 @@ def _least_bytes(share_bytes: int, numbers: Mapping[str, Any], predicted: Mappin
 
 
 def _cache_bytes(tokens: int, numbers: Mapping[str, Any], predicted: Mapping[str, Printed]) -> int | None:
-    """The cache of so many tokens on one card: by the bytes and tokens of the text, else by the prediction; None if neither is known."""
+    """The cache of `tokens` on one card, by the bytes and tokens of the text or else by the prediction; None if neither is known."""
     held, counted = next((numbers[name] for name in _CACHES if isinstance(numbers.get(name), int)), 0), numbers.get("kv_cache_tokens")
     if held > 0 and isinstance(counted, int) and counted > 0:
         return int(held * tokens // counted)

@@ -1,4 +1,4 @@
-"""The hardware that a change makes large enough: where it costs less than the cheapest hardware of today, the change names it."""
+"""Adds to each change of a training the hardware that it makes large enough, if that costs less than the current cheapest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_cheaper(
     platforms: Sequence[str],
     count_tokens: Callable[[TrainingRequest], int],
 ) -> Iterator[TrainingChange]:
-    """The changes, each with the run that it makes possible on cheaper hardware.
+    """The changes, each with the cheapest run that it makes possible (`cheaper`), if that costs less than the best of `options`.
 
     Args:
         spec: the model.
@@ -32,8 +32,8 @@ def add_cheaper(
         changes: single changes of it.
         options: the hardware for the request, cheapest first.
         catalog: offers and cards.
-        platforms: where hardware is looked for.
-        count_tokens: tokens of the whole training, of a request.
+        platforms: platforms whose hardware is judged.
+        count_tokens: the tokens of the whole training of a request.
     """
     best = next((option for option in options if option.verdict != "no"), None)
     places = list(_too_small(options, best, list_hardware(catalog, platforms)))
@@ -50,7 +50,7 @@ def add_cheaper(
 
 
 def _too_small(options: Sequence[TrainingOption], best: TrainingOption | None, places: Iterable[Hardware]) -> Iterator[Hardware]:
-    """Rented hardware that does not fit and costs less per hour than the best; of twins on two platforms the first."""
+    """Rented hardware that does not fit and costs less per hour than the best; the same hardware on two platforms counts once."""
     small = {(option.platform, option.hardware) for option in options if option.verdict != "fits"}
     seen: set[tuple[str, object]] = set()
     for place in places:
