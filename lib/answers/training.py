@@ -65,7 +65,7 @@ class TrainingAnswer(Answer):
     method: str
     """full, lora, dora, qlora or lora-8bit."""
     objective: str
-    """sft, dpo, kto, reward, orpo or grpo."""
+    """sft, dpo, kto, reward, orpo, grpo, contrastive, contrastive-cached, rerank or classify."""
     stack: str
     """Training stack."""
     optimizer: str
@@ -127,9 +127,9 @@ class TrainingAnswer(Answer):
     server_command: str | None
     """GRPO with vllm-server: the command that starts vLLM by hand; the script starts it by itself. Null otherwise and without a Hub id."""
     command: str | None
-    """Command that starts the script on the first of `options` that trains it: a Job where Jobs rents that hardware, else a line for the
-    machine itself. Null if nothing fits, without a Hub id, and if no script is written: for KTO, supervised training of a text
-    encoder, several machines, and some settings of picture models."""
+    """Command that starts the script on your cards if they train it, else on the first of `options` that does: a Job if Jobs rents that
+    hardware, else a line for the machine itself. Null if nothing fits, without a Hub id, and if no script is written: for KTO, supervised
+    training of a text encoder, several machines, and some settings of picture models."""
     script: str | None
     """Script that the command runs; null with it."""
 

@@ -419,7 +419,7 @@ def _ratio(ratio: float | None) -> str:
 
 def recipe(answer: TrainingAnswer) -> str:
     """The script and the line that starts it on the hardware of the card."""
-    place = find_started(answer.options)
+    place = find_started(answer.options, answer.own.cards if answer.own else None)
     if answer.command is None or answer.script is None or place is None:
         return hint_note(note("training", "no_script"))
     server = [] if answer.server_command is None else [(note("training", "start_server"), answer.server_command)]

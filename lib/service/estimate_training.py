@@ -181,7 +181,7 @@ def estimate_training(app: App, arguments: TrainingArguments) -> TrainingAnswer:
     check_rollout_devices(request, options, arguments.platforms)
     changes = find_changes(spec, request, catalog.accelerator(REFERENCE), catalog.accelerators)
     changes = list(add_cheaper(spec, request, changes, options, catalog, arguments.platforms, arguments.total_tokens))
-    recipe = _recipe(spec, request, options, arguments, catalog)
+    recipe = _recipe(spec, request, find_started(options, own.cards if own else None), arguments, catalog)
     return TrainingAnswer(
         model=spec.id,
         method=request.method,
@@ -349,10 +349,9 @@ class _Recipe(NamedTuple):
 
 
 def _recipe(
-    spec: ModelSpec, request: TrainingRequest, options: Sequence[TrainingOption], arguments: TrainingArguments, catalog: Catalog
+    spec: ModelSpec, request: TrainingRequest, place: TrainingOption | None, arguments: TrainingArguments, catalog: Catalog
 ) -> _Recipe:
-    """For the first of the options that trains it; without a script where none is written for that."""
-    place = find_started(options)
+    """For the hardware that trains it; without a script if none is written for that."""
     written = request.reads_media or request.objective in list_scripts(spec.work)
     if place is None or "/" not in spec.id or not written or not is_shared_by_script(request, place.sharding) or place.machines > 1:
         return _Recipe(_server_command(spec, request))

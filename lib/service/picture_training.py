@@ -80,7 +80,7 @@ def answer_picture_training(
     if base_format(request) == "nf4" or request.pictures.base_offload:
         caveats.append(Caveat("picture_training_time_unmeasured"))
     options = rank_picture_hardware(spec, request, catalog, platforms, total_tokens=total)
-    command, script = _recipe(spec, request, options, size, catalog, epochs)
+    command, script = _recipe(spec, request, find_started(options, own.cards if own else None), size, catalog, epochs)
     changes = find_picture_changes(spec, request, catalog.accelerator(REFERENCE))
     return TrainingAnswer(
         model=spec.id,
@@ -115,10 +115,9 @@ def answer_picture_training(
 
 
 def _recipe(
-    spec: ModelSpec, request: TrainingRequest, options: Sequence[TrainingOption], size: OutputSize, catalog: Catalog, epochs: float
+    spec: ModelSpec, request: TrainingRequest, place: TrainingOption | None, size: OutputSize, catalog: Catalog, epochs: float
 ) -> tuple[str | None, str | None]:
-    """The command and the script for the first option that trains it; none if no script is written for it."""
-    place = find_started(options)
+    """The command and the script for the hardware that trains it; none if no script is written for it."""
     if place is None or "/" not in spec.id or find_obstacle(request) is not None:
         return None, None
     asked = train_on(catalog.accelerator(place.accelerator), request)

@@ -191,8 +191,10 @@ def describe_place(
     }
 
 
-def find_started(options: Sequence[TrainingOption]) -> TrainingOption | None:
-    """The first option that trains it, on Jobs where Jobs rents the same hardware; None if nothing trains it."""
+def find_started(options: Sequence[TrainingOption], own: TrainingOption | None = None) -> TrainingOption | None:
+    """The own cards that train it, else the first option, on Jobs if Jobs rents the same hardware; None if nothing trains it."""
+    if own is not None and own.verdict != "no":
+        return own
     first = next((option for option in options if option.verdict != "no"), None)
     if first is None:
         return None

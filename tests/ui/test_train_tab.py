@@ -248,6 +248,13 @@ def test_the_command_is_for_the_hardware_of_the_card(real_app: Services, model: 
     assert option.name in train_updates(real_app, model, fill_form(**asked))["recipe"]
 
 
+@pytest.mark.parametrize(("model", "holds"), [("Qwen/Qwen3-0.6B", True), ("Qwen/Qwen3-32B", False)])
+def test_the_command_is_for_own_cards_that_train_it(real_app: Services, model: str, *, holds: bool) -> None:
+    """Cards that hold it get the script; those that do not leave it to rented hardware."""
+    recipe = train_updates(real_app, model, fill_form(hardware="RTX-3060"))["recipe"]
+    assert ("RTX 3060" in recipe, "hf jobs" in recipe) == (holds, not holds)
+
+
 def test_the_memory_of_a_colocated_vllm_is_that_of_the_card(real_app: Services) -> None:
     """Its share of a GPU is more than a step needs: the card says so."""
     need = train_updates(real_app, LLAMA, fill_form(objective="grpo", rollouts="vllm-colocate"))["need"]
