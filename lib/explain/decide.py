@@ -159,7 +159,7 @@ def decide_cause(reading: Reading, given: frozenset[str] = frozenset()) -> Expla
 def _rank(item: tuple[Finding, _Meaning], wrapped: set[str]) -> float:
     """Rank of a finding as the cause, 0 first. A failure from which the program recovered ranks after all other failures."""
     finding, meaning = item
-    kind = finding.message.kind
+    kind = "followup" if finding.message.kind == "report" and meaning.code != finding.message.code else finding.message.kind
     later = finding.message.code in wrapped
     if meaning.outcome == "failed" and kind in {"failure", "family", "warning", "notice"}:
         return 2 if kind == "family" else later
