@@ -88,11 +88,11 @@ def visitors_plan(account: AccountName, visitor_account: VisitorAccountName) -> 
 PROMPT_TOKENS, OUTPUT_TOKENS = 512, 256
 """The shape of a request wherever none is stated: the defaults of /estimate_speed."""
 ACCUMULATION = 8
-"""Micro-batches of a training step where none are stated: with one sequence each, the 8 answers that TRL's GRPOTrainer takes by default."""
+"""Micro-batches of a training step if none are stated: with one sequence each, the 8 answers that TRL's GRPOTrainer takes by default."""
 
 
 PROMPT_SHARE = PROMPT_TOKENS / 4096
-"""Share of the context that a prompt fills where none is stated: that of the default prompt in the default context. A judgement."""
+"""Share of the context that a prompt fills if none is stated: that of the default prompt in the default context. A judgement."""
 
 
 def prompt_and_output_tokens(context_tokens: int) -> tuple[int, int]:

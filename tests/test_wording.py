@@ -14,6 +14,8 @@ PATTERNS = {
     "X is no Y": r"(?<![Tt]here )\b(?:is|are) no\b(?! longer)",
     "things that stand or lie": r"\b(?:[Ss]tands?|lies|stood)\b",
     "beside": r"\bbeside\b",
+    "what, outside of questions": r"\b[Ww]hat\b(?![^.?]*\?)",
+    "null where, None where": r"(?:\b[Nn]ull|\bNone|`None`) where\b",
     "a text that begins with What, Where, Whose or Who": r"\A(?:What|Where|Whose|Who)\b(?![^.\n]*\?)",
 }
 MOST = {
@@ -22,6 +24,8 @@ MOST = {
     "X is no Y": 0,
     "things that stand or lie": 0,
     "beside": 2,
+    "what, outside of questions": 350,
+    "null where, None where": 10,
     "a text that begins with What, Where, Whose or Who": 1,
 }
 """Lower a number when a text was rewritten; never raise one."""

@@ -109,7 +109,7 @@ _FEWER = (8, 4, 2, 1)
 
 
 def find_fewer_cards(config: ServingConfig, slo: SLO) -> tuple[int, SpeedEstimate] | None:
-    """The most of fewer cards that meet the limits that all of them miss, and the speed there; None where the limits are met or nowhere.
+    """The most of fewer cards that meet the limits that all of them miss, and the speed there; None if the limits are met or nowhere.
 
     Results that cards exchange can take longer than the work they share.
     """

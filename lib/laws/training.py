@@ -223,7 +223,7 @@ class EncoderTensors(NamedTuple):
     layer: int = 0
     """One layer that is recomputed."""
     passing: int = 0
-    """Gradients that pass through one layer; 0 where none do."""
+    """Gradients that pass through one layer; 0 if none do."""
     gradients: int = 0
     """Gradients of its own weights."""
 

@@ -137,7 +137,7 @@ def server_tensor_parallel(spec: ModelSpec, request: TrainingRequest) -> int:
 
 
 def server_bytes(spec: ModelSpec, request: TrainingRequest) -> int:
-    """Bytes that each GPU of a vLLM on GPUs of its own needs at least, of all its memory; 0 where there is none."""
+    """Bytes that each GPU of a vLLM on GPUs of its own needs at least, of all its memory; 0 if there is none."""
     rollout = request.rollout
     if not (request.samples and rollout.traits.own_devices):
         return 0
@@ -245,5 +245,5 @@ def longest_sequence(spec: ModelSpec, request: TrainingRequest, memory_bytes: in
 
 
 def largest_micro_batch(spec: ModelSpec, request: TrainingRequest, memory_bytes: int) -> int:
-    """The most sequences of the request's length that fit in a micro-batch; 0 where not one does."""
+    """The most sequences of the request's length that fit in a micro-batch; 0 if not one does."""
     return find_largest(lambda batch: estimate_step(spec, replace(request, micro_batch=batch)).device.typical, memory_bytes, ENDLESS)

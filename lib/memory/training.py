@@ -1,13 +1,13 @@
-"""Memory of one training step: ModelSpec × TrainingRequest → bytes on the fullest device by what holds them, allocated and reserved.
+"""Memory of one training step: ModelSpec × TrainingRequest → allocated and reserved bytes on the fullest device, by part.
 
     estimate_training(spec, TrainingRequest(method="qlora")).reserved.typical
 
-Allocated is what tensors hold at the fullest of a step's moments (`lib.laws.training`), reserved what torch's allocator has taken of the
-device for them; reserved and the CUDA context decide whether a step fits. Their difference depends on the order in which blocks of
-different sizes are allocated and freed. It was fitted on published runs (`lib/data/training_constants.json`, `scripts/check_training.py`).
-The upper estimate is the typical value of the longest rows that the limit allows, times one factor that was fitted over all stacks.
-`check_training` rejects invalid requests. Trained parameters are in `lib.memory.trained`, an encoder of pictures or sound in
-`lib.memory.tower`.
+Allocated bytes are those of the tensors at the fullest moment of a step (`lib.laws.training`). Reserved bytes are those that torch's
+allocator has taken from the device for them. A step fits if reserved bytes and the CUDA context fit. The difference between both depends on
+the order in which blocks of different sizes are allocated and freed. It was fitted on published runs (`lib/data/training_constants.json`,
+`scripts/check_training.py`). The upper estimate is the typical value of the longest rows that the limit allows, times one factor that was
+fitted over all stacks. `check_training` rejects invalid requests. Trained parameters are in `lib.memory.trained`, an encoder of pictures or
+sound in `lib.memory.tower`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
 
 
 def _check_sharding(request: TrainingRequest) -> None:
-    """Refuse numbers of devices and machines, and methods, that a sharding does not train."""
+    """Refuse numbers of devices and machines, and methods, that the sharding does not support."""
     traits, name, devices, machines = SHARDING_TRAITS[request.sharding], request.sharding, request.devices, request.machines
     alone = name == "none"
     if not alone and devices == 1 and not traits.trains_alone:
@@ -116,9 +116,9 @@ def _check_sharding(request: TrainingRequest) -> None:
 class TrainingMemory:
     """Memory of a step on the fullest device.
 
-    `parts` add up to `device.typical`: what tensors hold at the fullest moment by name, fragmentation, CUDA context. `allocated_bytes` is
-    what tensors hold, `device` what the whole card has taken (reserved and the context), which decides whether it fits. `host_bytes` lie in
-    the host's memory: paged states, offloaded weights, states and checkpoints.
+    `parts` add up to `device.typical`: tensors of the fullest moment by name, fragmentation, CUDA context. `allocated_bytes` are those of
+    the tensors. `device` are reserved bytes and the context, which decide whether it fits. `host_bytes` are in the host's memory: paged
+    states, offloaded weights, states and checkpoints.
     """
 
     precision: str
@@ -132,7 +132,7 @@ class TrainingMemory:
 
 
 AddMoments = Callable[["TrainingRequest", law.StepPeaks], law.StepPeaks]
-"""Adds moments to those of a step."""
+"""A function that adds moments to those of a step."""
 
 
 class _TrainedModel(NamedTuple):
@@ -167,7 +167,7 @@ class _TrainedModel(NamedTuple):
 
 @lru_cache(maxsize=512)
 def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
-    """The model under the method of `request`, whose lengths and batch sizes are 1 (`_describe_key`), so that the cache is hit."""
+    """Describe the model under the method of a request; callers pass `_describe_key(request)`, so that other lengths share the result."""
     spec = key.value
     traits = STACK_TRAITS[request.stack]
     # Formats, and bytes of the weights.
@@ -260,7 +260,7 @@ def _build_step(spec: ModelSpec, request: TrainingRequest) -> _Step:
     # Weights that are gathered or copied while a layer runs.
     copies = copies_in_backward = shared.gathered
     if mixed and not (traits.weights or traits.stage):
-        copies = of.weights - of.width * (of.table + of.frozen)  # autocast keeps no copy of what is frozen
+        copies = of.weights - of.width * (of.table + of.frozen)  # autocast keeps no copy of frozen weights
         copies_in_backward = _layer_weights(of) if recomputes else copies
     # Logits and loss.
     fused = fuses_loss(request)
@@ -289,10 +289,10 @@ def _build_step(spec: ModelSpec, request: TrainingRequest) -> _Step:
         activation_gradients=round(request.pass_tokens * of.width * (of.hidden + 2 * layer_sizes(spec).mlp_width)) + states_read,
         kept_inputs=2 * tokens * stream * of.hidden * of.layers if traits.keeps_input_gradients and recomputes and not full else 0,
         loss=loss,
-        # The head's gradient waits for the table's, which is added to it in place; with accumulation both come on top of the sum so far.
+        # The head's gradient is kept until the table's is added to it in place. With accumulation both are on top of the sum so far.
         tied_gradients=(2 if request.accumulation > 1 else 1) * of.largest_end * of.trained.width if of.tied and full else 0,
         optimizer_temporary=shared.optimizer_temporary,
-        # Where several passes have gradients one after the other, those of the first are there when the second is recomputed.
+        # If several passes make gradients in turn, those of the first exist while the second is recomputed.
         accumulates=request.accumulation > 1 or objective.in_parts or (recomputes and request.pass_tokens < tokens),
         recomputes=recomputes,
         encoder=encoder_tensors(spec, request, element=of.width, stream=stream, gradient_width=of.trained.width),

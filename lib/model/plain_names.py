@@ -84,7 +84,7 @@ _WRITER = "vllm"
 
 
 def resolve_copy(repository: str) -> ModelSpec | None:
-    """A quantized copy of a bundled model by its name: the base with weights stored in that format; None where the name says neither."""
+    """A quantized copy of a bundled model by its name: the base with weights stored in that format; None if the name says neither."""
     meant = find_quantized(repository)
     base = None if meant is None else find_spec(meant[0])
     method = None if meant is None else _STORED_BY.get(meant[1].partition("-")[0])
@@ -103,7 +103,7 @@ def _by_name() -> Mapping[str, str]:
 
 
 def find_by_name(name: str) -> str | None:
-    """The id of the bundled model with exactly this name, of any owner; None where there is none."""
+    """The id of the bundled model with exactly this name, of any owner; None if there is none."""
     return _by_name().get(name.casefold())
 
 

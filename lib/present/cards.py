@@ -254,7 +254,7 @@ def _configured_text(entry: ConfiguredHardware) -> str:
 
 
 def pace_words(entry: ConfiguredHardware) -> list[str]:
-    """The speed in a phrase, named unless it is in tokens per second; nothing where it is not known."""
+    """The speed in a phrase, named unless it is in tokens per second; nothing if it is not known."""
     pace = speed_figure(entry.speed)
     return [] if pace is None else [pace[1] if "tokens" in pace[1] else f"{pace[0].lower()} {pace[1]}"]
 
@@ -341,7 +341,7 @@ def recommendation_notes(answer: Recommendation) -> str:
 
 
 def old_prices(prices: PriceState, today: date | None = None) -> str:
-    """A warning where the prices are old; "" where not. `today` is the day to count from."""
+    """A warning where the prices are old; "" if not. `today` is the day to count from."""
     days = days_if_old(prices.checked, today or datetime.now(UTC).date())
     return "" if days is None else say("cards", "prices", "old", checked=prices.checked[:10], days=days)
 

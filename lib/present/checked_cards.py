@@ -1,4 +1,4 @@
-"""The cards of hardware that a visitor owns or names, and the card where nothing qualifies, with what comes closest."""
+"""The cards of hardware that a visitor owns or names, and the card if nothing qualifies, with what comes closest."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def checked_text(answer: Recommendation, hardware: str) -> str:
 
 
 def checked_card(answer: Recommendation, hardware: str, limits: SolveAnswer | None, links: str = "") -> str:
-    """The named hardware as a card: the finding, price and memory, its limits, and why; "" where it is not among the offers.
+    """The named hardware as a card: the finding, price and memory, its limits, and why; "" if it is not among the offers.
 
     Args:
         answer: the recommendation with every platform.

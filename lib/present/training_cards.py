@@ -175,7 +175,7 @@ _ALIKE = 0.01
 
 
 def _needed_here(answer: TrainingAnswer, option: TrainingOption) -> str:
-    """Why a GPU of this hardware needs other bytes than the step above; empty where it does not, and on another number of GPUs."""
+    """Why a GPU of this hardware needs other bytes than the step above; empty if it does not, and on another number of GPUs."""
     if option.devices != answer.devices or abs(option.needed_bytes / answer.device_bytes - 1) <= _ALIKE:
         return ""
     reason = "share" if option.rollout_share else "vllm" if option.rollout_devices else "fp16" if option.compute_dtype == "fp16" else ""
@@ -205,7 +205,7 @@ def _hourly(option: TrainingOption) -> str:
 
 
 def nearest_sentence(answer: TrainingAnswer) -> str:
-    """The bytes that the nearest hardware lacks, where none fits; and how many GPUs would do, where some number does."""
+    """The bytes that the nearest hardware lacks, if none fits; and how many GPUs would do, where some number does."""
     if not answer.options:
         return note("training", "nothing")
     nearest = min(answer.options, key=_overflow)
@@ -252,7 +252,7 @@ def own_training_card(answer: TrainingAnswer) -> str:
 
 
 def _hours_range(option: TrainingOption, total_tokens: int) -> str:
-    """The ends of the time, fastest first; nothing where they read alike."""
+    """The ends of the time, fastest first; nothing if they read alike."""
     fast, slow = option.tokens_per_s_high, option.tokens_per_s_low
     if not fast or not slow:
         return ""

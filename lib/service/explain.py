@@ -267,7 +267,7 @@ def _worded(
 
 
 def _find_tier(kind: str, than: object, hardware: AnyHardware | None, predicted: Mapping[str, Printed], catalog: Catalog) -> Offer | None:
-    """The cheapest tier of Spaces that has what the step asks for, else (memory) of the Hub; None where none has it or it is not known."""
+    """The cheapest tier of Spaces that has what the step asks for, else (memory) of the Hub; None if none has it or it is not known."""
     listed = [
         tier
         for tier in catalog.on(name for name in PLATFORMS if TRAITS[name].on_hub)

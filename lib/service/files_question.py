@@ -194,7 +194,7 @@ def _ask(question: Question, engine: Tried, published: Mapping[str, str] | None 
 
 
 def _entry(question: Question, answer: Recommendation) -> ConfiguredHardware | None:
-    """The configuration on the hardware; None where it does not run the model."""
+    """The configuration on the hardware; None if it does not run the model."""
     if answer.own is not None:
         return answer.own.runs_as
     return next((entry for entry in answer.ranked if entry.offer.id == question.hardware.id), None)

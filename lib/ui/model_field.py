@@ -138,7 +138,7 @@ def _access_box(services: Services) -> gr.Textbox:
 
 
 def resolve(services: Services, model: str | None, config: str | None) -> ResolvedModel:
-    """Resolve the model, or the config.json where there is one; a refusal becomes a sentence, and the inputs stay as they are."""
+    """Resolve the model, or the config.json if there is one; a refusal becomes a sentence, and the inputs stay as they are."""
     reference = (config or "").strip() or (model or "").strip()
     try:
         answer = services[resolve_model](reference)

@@ -216,7 +216,7 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
 
 
 def checked(services: Services, model: str, values: Sequence[Value]) -> str:
-    """The card of the rented hardware that a visitor names, with its limits; "" where none is named, or it cannot be judged."""
+    """The card of the rented hardware that a visitor names, with its limits; "" if none is named, or it cannot be judged."""
     hardware = str(arguments(ask.QUESTION, values)["hardware"])
     if hardware == "auto" or hardware in services.catalog().accelerators:
         return ""
@@ -260,7 +260,7 @@ def own_links(model: str, values: Sequence[Value]) -> list[tuple[str, str]]:
 
 
 def front_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
-    """Price against predicted speed; nothing where there is no answer (the card says why)."""
+    """Price against predicted speed; nothing if there is no answer (the card says why)."""
     try:
         answer = services[recommend](model, **workload.recommend_arguments(values)) if model else None
         front = speed_front(answer) if answer else None
