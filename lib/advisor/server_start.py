@@ -8,7 +8,7 @@ from dataclasses import replace
 from lib.advisor.setup import ServingConfig
 from lib.engines import traits_of
 from lib.laws.runtime import CLAIMING, LARGEST_SHARE, VLLM_GRAPHS, VLLM_SHARES
-from lib.memory.resolve import first_engine_step
+from lib.memory.resolve import LONGEST_WHOLE_PROFILE, first_engine_step
 from lib.provenance import Caveat, Value
 from lib.request.serving import drop_settings
 
@@ -77,11 +77,14 @@ def warn_of_releases(config: ServingConfig) -> Iterator[Caveat]:
     length = serving.max_model_len or config.spec.context_limit
     alone = _with_one_request(config)
     now = alone.fit().max_context_tokens
-    if length is None or not now or serving.max_num_batched_tokens is not None:
+    stated = serving.max_num_batched_tokens is not None
+    if (
+        length is None or length > LONGEST_WHOLE_PROFILE or not now or stated
+    ):  # longer models are newer than those releases, or read in chunks
         return
     step = first_engine_step(config.spec, length)
     older = replace(alone, serving=replace(alone.serving, max_num_batched_tokens=step)).fit().max_context_tokens
-    if older is not None and older < now:
+    if older and older < now:
         yield Caveat("whole_length_profiled", {"length_tokens": length, "older_tokens": older, "tokens": now})
 
 

@@ -198,7 +198,7 @@ def check_server(spec: ModelSpec, engine: Engine, serving: Serving, tokens: int,
     limit_length(spec, serving, tokens, requests)
 
 
-_LONG_TOKENS, _CHUNK_TOKENS = 32_768, 512
+LONGEST_WHOLE_PROFILE, _CHUNK_TOKENS = 32_768, 512
 """vLLM 0.5.3 to 0.6 reads prompts in chunks of 512 tokens if a request may be longer than 32,768 (arg_utils.py, config.py, read on
 2026-11-26); not with a sliding window or media."""
 
@@ -207,7 +207,7 @@ def first_engine_step(spec: ModelSpec, length: int) -> int:
     """Tokens of the profile run of vLLM's first engine: the whole length, or one chunk if it splits prompts by default."""
     windowed = any(term.growth == "window" for term in spec.cache_terms or ())
     whole = windowed or spec.vision is not None or spec.sound is not None
-    return length if whole or length <= _LONG_TOKENS else _CHUNK_TOKENS
+    return length if whole or length <= LONGEST_WHOLE_PROFILE else _CHUNK_TOKENS
 
 
 def limit_length(spec: ModelSpec, serving: Serving, tokens: int, requests: int = 1) -> None:

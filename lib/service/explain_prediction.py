@@ -405,7 +405,7 @@ def _training_request(hardware: Hardware, said: Explanation) -> TrainingRequest:
         note_shown_as_grpo(shown)
         fields["objective"] = find_meaning("objective", fields["objective"])
     samples = OBJECTIVE_TRAITS[fields.get("objective", "sft")].samples
-    if samples and "micro_batch" not in fields:
+    if not (samples and "micro_batch" in fields):  # a stated batch of answers is often the whole step
         fields.setdefault("accumulation", ACCUMULATION)
     packing = fields.get("objective", "sft") == "sft"
     if "completion_tokens" in fields:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from written import ask
 
 from lib.catalog import load
 from lib.service.endpoint import App
+from lib.service.estimate_training import estimate_training
 from lib.service.explain import explain
 from lib.service.memory import solve
 from lib.service.models import Models
@@ -71,3 +74,19 @@ def test_a_quantized_copy_is_read_alike_in_a_text_and_as_an_argument() -> None:
     assert next(caveat["message"] for caveat in named["caveats"]).startswith(
         f"model: '{copy}' was read as Qwen/Qwen2.5-3B-Instruct in awq-4"
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "words", "asked"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", "H20x4", "grpo_trainer.py zero3", {"objective": "grpo", "method": "full", "sharding": "zero3"}),
+        ("Qwen/Qwen2.5-7B-Instruct", "H100x8", "ppo_trainer fully_shard", {"objective": "ppo", "method": "full", "sharding": "fsdp"}),
+        ("meta-llama/Llama-3.1-8B-Instruct", "L40Sx4", "SFTTrainer LoraConfig", {"method": "lora", "sharding": "ddp"}),
+        ("black-forest-labs/FLUX.1-dev", "A100-40GB", "train_dreambooth_lora_flux.py", {"method": "lora", "checkpointing": "none"}),
+    ],
+)
+def test_a_training_run_has_one_answer(model: str, hardware: str, words: str, asked: dict[str, Any]) -> None:
+    """/estimate_training with its own defaults counts the same bytes for the same run."""
+    step = ask(estimate_training, APP)(model, own_hardware=hardware, **asked)["own"]["cards"]
+    predicted = QUESTION(f"{FULL} {words}", model, hardware=hardware)["predicted"]
+    assert (predicted["per_device_bytes"], predicted["capacity_bytes"]) == (step["needed_bytes"], step["capacity_bytes"])
