@@ -129,17 +129,17 @@ def execute(config: dict[str, Any], request: TrainingRequest, spec: ModelSpec) -
 @pytest.mark.parametrize(
     ("name", "method", "train_tower", "checkpointing"),
     [
-        ("qwen2_5_vl", "lora", "no", "layers"),
+        pytest.param("qwen2_5_vl", "lora", "no", "layers", marks=pytest.mark.slow),
         ("qwen2_5_vl", "full", "no", "none"),
         ("qwen2_5_vl", "full", "yes", "layers"),
-        ("idefics3", "lora", "yes", "layers"),
+        pytest.param("idefics3", "lora", "yes", "layers", marks=pytest.mark.slow),
         ("idefics3", "lora", "no", "none"),
         ("gemma3", "full", "yes", "layers"),
-        ("gemma3", "lora", "yes", "none"),
+        pytest.param("gemma3", "lora", "yes", "none", marks=pytest.mark.slow),
         ("whisper", "full", "yes", "layers"),
-        ("whisper", "full", "no", "layers"),
+        pytest.param("whisper", "full", "no", "layers", marks=pytest.mark.slow),
         ("whisper", "lora", "no", "none"),
-        ("whisper", "lora", "yes", "layers"),
+        pytest.param("whisper", "lora", "yes", "layers", marks=pytest.mark.slow),
     ],
 )
 def test_peak_of_a_step(name: str, method: Method, train_tower: TrainTower, checkpointing: Literal["none", "layers"]) -> None:

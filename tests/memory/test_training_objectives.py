@@ -115,8 +115,17 @@ class _GpuLogProbs(torch.autograd.Function):
         return torch.empty_like(ctx.saved_tensors[0])
 
 
-@pytest.mark.parametrize("method", ["full", "lora"])
-@pytest.mark.parametrize("objective", ["dpo", "reward", "orpo"])
+@pytest.mark.parametrize(
+    ("objective", "method"),
+    [
+        ("dpo", "full"),
+        ("reward", "lora"),
+        ("orpo", "lora"),
+        pytest.param("dpo", "lora", marks=pytest.mark.slow),
+        pytest.param("reward", "full", marks=pytest.mark.slow),
+        pytest.param("orpo", "full", marks=pytest.mark.slow),
+    ],
+)
 def test_peak_of_a_pair(
     objective: Literal["dpo", "reward", "orpo"], method: Literal["full", "lora"], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,7 +125,7 @@ def _refusal(config: dict[str, Any]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("name", ["google/gemma-4-E2B-it", "llava-hf/llava-1.5-7b-hf"])
+@pytest.mark.parametrize("name", [pytest.param("google/gemma-4-E2B-it", marks=pytest.mark.slow), "llava-hf/llava-1.5-7b-hf"])
 def test_a_missing_optional_key_is_a_caveat(name: str) -> None:
     """Keys of the picture's and the sound's part left out, one at a time: an answer, or a refusal that names no internal failure."""
     config = bundled.find_config(name) or {}

@@ -72,7 +72,7 @@ def compare(step: int) -> int:
 
 def test_memory_speed_cost_and_limits_agree_on_devices_bytes_and_fit() -> None:
     """Over a sample; `tei` holds a model on one device, whatever the machine has."""
-    assert compare(40) >= 150
+    assert compare(80) >= 75
 
 
 SERVINGS: tuple[dict[str, object], ...] = (
@@ -137,7 +137,7 @@ def compare_entries(step: int) -> int:
 
 def test_recommended_entries_are_those_of_the_other_endpoints() -> None:
     """`/recommend`, `/estimate_memory`, `/estimate_speed` and `/estimate_cost` over a sample: one configuration, one figure."""
-    assert compare_entries(80) >= 60
+    assert compare_entries(160) >= 30
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ class Outcome:
     lines: tuple[str, ...] = ()
     stage: str = "COMPLETED"
     message: str | None = None
-    looks: int = 1
+    looks: int = 0
     execute: bool = False
 
 
