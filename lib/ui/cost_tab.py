@@ -65,8 +65,7 @@ def _inputs() -> workload.Inputs:
     q["beside"] = gr.CheckboxGroup(platforms, value=value, label="Compare with", elem_classes="plain-choices")
     with gr.Accordion("A provider's price", open=False, elem_classes="quiet-accordion"):
         gr.HTML(hint_note(page_note("provider_price")))
-        with gr.Row(elem_classes="pair"):
-            q["in"], q["out"] = workload.number("in", step=0.01), workload.number("out", step=0.01)
+        q["in"], q["out"] = workload.number("in", step=0.01), workload.number("out", step=0.01)
     with gr.Accordion("Month, replicas, storage", open=False, elem_classes="quiet-accordion"):
         q["days"] = workload.number("days")
         q["replicas"] = workload.number("replicas", "0: as many as the traffic needs.")

@@ -216,7 +216,8 @@ def by_component(outputs: Outputs, updates: Updates) -> dict[Any, Any]:
     filled: dict[Any, Any] = {}
     for name, value in updates.items():
         component = outputs[name]
-        filled[component] = {**gr.update(value=filled[component]), **value} if component in filled else value
+        before = as_properties(filled[component]) if component in filled else {}
+        filled[component] = gr.update(**{**before, **as_properties(value)}) if before else value
     return filled
 
 

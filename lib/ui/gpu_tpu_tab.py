@@ -54,12 +54,10 @@ def build(services: Services) -> FormView:
 
 def _inputs(services: Services) -> workload.Inputs:
     q: workload.Inputs = {"phase": gr.Radio(list(ask.PHASE_WORDS), value="inference", label="Use", elem_classes="segments")}
-    with gr.Row(elem_classes="pair"):
-        q["framework"] = gr.Dropdown(list(ask.FRAMEWORK_WORDS), value="pytorch", label="Framework", min_width=120)
-        q["needs"] = gr.Dropdown(list(ask.PRECISION_NEEDED), value="auto", label="Precision needed", min_width=120)
-    with gr.Row(elem_classes="pair"):
-        q["shapes"] = gr.Dropdown(list(ask.SHAPE_WORDS), value="not_stated", label="Shapes change", min_width=120)
-        q["kernels"] = gr.Dropdown(list(ask.KERNEL_WORDS), value="none", label="Own kernels", min_width=120)
+    q["framework"] = gr.Dropdown(list(ask.FRAMEWORK_WORDS), value="pytorch", label="Framework", min_width=120, elem_classes="half")
+    q["needs"] = gr.Dropdown(list(ask.PRECISION_NEEDED), value="auto", label="Precision needed", min_width=120, elem_classes="half")
+    q["shapes"] = gr.Dropdown(list(ask.SHAPE_WORDS), value="not_stated", label="Shapes change", min_width=120, elem_classes="half")
+    q["kernels"] = gr.Dropdown(list(ask.KERNEL_WORDS), value="none", label="Own kernels", min_width=120, elem_classes="half")
     q["places"] = gr.CheckboxGroup(list(ask.PLACE_WORDS), value=[], label="Where it runs", elem_classes="plain-choices")
     q["traits"] = gr.CheckboxGroup(list(ask.TRAIT_WORDS), value=[], label="Special requirements", elem_classes="plain-choices")
     with gr.Accordion("Scale, team, budget", open=False, elem_classes="quiet-accordion"):

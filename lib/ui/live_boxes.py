@@ -73,8 +73,7 @@ def build_measure() -> RunView:
             with gr.Row(elem_classes="act-row"):
                 run = gr.Button("Run", variant="primary", elem_id="measure-run")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="measure-stop")
-            with gr.Row(elem_classes="pair"):
-                prompt, answer = (number(field) for field in MEASURE)
+            prompt, answer = (number(field) for field in MEASURE)
             precision = gr.Dropdown(PRECISIONS, value=DEFAULT_PRECISION, label="Number format of the weights")
             smaller = gr.Checkbox(value=True, label="Run a smaller model if this one does not fit here", elem_id="measure-smaller")
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
@@ -241,11 +240,7 @@ def build_heartbeat(services: Services) -> RunView:
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
             dtype = gr.Radio([(SHORT[name], name) for name in DTYPES], value="float32", label="Number format", elem_classes="segments")
             with gr.Accordion("Sizes and repetitions", open=False, elem_classes="quiet-accordion"):
-                with gr.Row(elem_classes="pair"):
-                    sizes = [number(field) for field in HEARTBEAT[:2]]
-                sizes.append(number(HEARTBEAT[2]))
-                with gr.Row(elem_classes="pair"):
-                    sizes += [number(field) for field in HEARTBEAT[3:]]
+                sizes = [number(field) for field in HEARTBEAT]
             with gr.Row(elem_classes="act-row"):
                 run = gr.Button("Run the heartbeat", variant="primary", elem_id="beat")
                 stop = gr.Button("Stop", variant="stop", visible=False, elem_id="beat-stop")

@@ -121,24 +121,19 @@ def build(_: Services) -> TrafficView:
 
 def _inputs() -> workload.Inputs:
     q: workload.Inputs = {"policy": gr.Radio(list(ask.POLICY_WORDS), value="continuous", label="Batching", elem_classes="segments")}
-    with gr.Row(elem_classes="pair"):
-        q["rate"], q["peak"] = workload.number("rate", step=0.1), workload.number("peak", step=0.5)
-    with gr.Row(elem_classes="pair"):
-        q["ttft_target"], q["tpot_target"] = workload.number("ttft_target", step=0.1), workload.number("tpot_target", step=0.01)
+    q["rate"], q["peak"] = workload.number("rate", step=0.1), workload.number("peak", step=0.5)
+    q["ttft_target"], q["tpot_target"] = workload.number("ttft_target", step=0.1), workload.number("tpot_target", step=0.01)
     with gr.Accordion("Arrivals and lengths", open=False, elem_classes="quiet-accordion"):
         q["arrivals"] = gr.Dropdown(list(ask.ARRIVAL_WORDS), value="poisson", label="Arrivals")
-        with gr.Row(elem_classes="pair"):
-            q["duration"], q["clients"] = workload.number("duration"), workload.number("clients")
+        q["duration"], q["clients"] = workload.number("duration"), workload.number("clients")
         q["bursts"] = workload.number("bursts", "Of the gaps; 1 is random, less is burstier.", step=0.05)
         info = "A time in each line; prompt_tokens, output_tokens."
         q["trace"] = gr.Textbox("", label="Recorded arrivals, CSV", info=info, lines=3, max_lines=6)
-        with gr.Row(elem_classes="pair"):
-            q["lengths"] = gr.Dropdown(list(ask.LENGTH_WORDS), value="uniform", label="Lengths", min_width=130)
-            q["spread"] = workload.number("spread", step=0.1)
+        q["lengths"] = gr.Dropdown(list(ask.LENGTH_WORDS), value="uniform", label="Lengths", min_width=130, elem_classes="half")
+        q["spread"] = workload.number("spread", step=0.1)
         q["seed"] = workload.number("seed")
     with gr.Accordion("Batches", open=False, elem_classes="quiet-accordion"):
-        with gr.Row(elem_classes="pair"):
-            q["slots"], q["timeout"] = workload.number("slots"), workload.number("timeout", step=0.01)
+        q["slots"], q["timeout"] = workload.number("slots"), workload.number("timeout", step=0.01)
         q["prefix"] = workload.number("prefix")
     with gr.Accordion("Replicas, cold starts, a Space's own queue", open=False, elem_classes="quiet-accordion"):
         q["machines"] = workload.number("machines")
@@ -151,11 +146,7 @@ def _inputs() -> workload.Inputs:
 def _latency_box() -> LatencyView:
     with gr.Accordion("Where does the latency go?", open=False, elem_classes="quiet-accordion", elem_id="latency"):
         gr.HTML(hint_note(page_note("measured_means")))
-        with gr.Row(elem_classes="pair"):
-            times = [workload.number(field) for field in LATENCY[:3]]
-        with gr.Row(elem_classes="pair"):
-            times += [workload.number(field) for field in LATENCY[3:-1]]
-        times.append(workload.number(LATENCY[-1]))
+        times = [workload.number(field) for field in LATENCY]
         metrics = gr.Textbox(
             "", label="Or paste /metrics of vLLM or TGI, or the JSON of vllm bench serve", lines=3, max_lines=8, elem_id="latency-metrics"
         )

@@ -70,9 +70,8 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
     q: workload.Inputs = {"method": gr.Radio(list(ask.METHOD_WORDS), value="lora", label="Method", elem_classes="segments wraps")}
     q["objective"] = gr.Dropdown(list(ask.OBJECTIVE_WORDS), value="sft", label="Objective")
     for first, second in (("microbatch", "accumulation"), ("rows", "epochs")):
-        with gr.Row(elem_classes="pair"):
-            q[first], q[second] = workload.number(first), workload.number(second, step=0.1 if second == "epochs" else 1)
-    with gr.Row(elem_classes="pair") as lengths:
+        q[first], q[second] = workload.number(first), workload.number(second, step=0.1 if second == "epochs" else 1)
+    with gr.Column() as lengths:
         q["sequence"], q["row"] = workload.number("sequence"), workload.number("row")
     with gr.Column(visible=False) as tower:
         q["tower"] = gr.Dropdown(list(ask.TOWER_WORDS), value="auto", label="Encoder of pictures or sound")
@@ -110,8 +109,7 @@ def _pair_inputs(q: workload.Inputs) -> Outputs:
 def _picture_inputs(q: workload.Inputs) -> Outputs:
     """Fields of a model that makes pictures or clips, in boxes that are shown with one."""
     with gr.Column(visible=False) as pictures:
-        with gr.Row(elem_classes="pair"):
-            q["trainwidth"], q["trainheight"] = workload.number("trainwidth"), workload.number("trainheight")
+        q["trainwidth"], q["trainheight"] = workload.number("trainwidth"), workload.number("trainheight")
         with gr.Column(visible=False) as clips:
             q["trainframes"] = workload.number("trainframes")
         q["cached"] = gr.Dropdown(list(ask.CACHED_WORDS), value="all", label="Computed before training")
@@ -123,8 +121,7 @@ def _rollout_inputs(q: workload.Inputs) -> Outputs:
     """Fields of GRPO; those of a colocated vLLM and of one on other GPUs in boxes of their own."""
     with gr.Column(visible=False) as grpo:
         for first, second in (("generations", "beta"), ("completion", "meancompletion")):
-            with gr.Row(elem_classes="pair"):
-                q[first], q[second] = workload.number(first), workload.number(second, step=0.01 if second == "beta" else 1)
+            q[first], q[second] = workload.number(first), workload.number(second, step=0.01 if second == "beta" else 1)
         q["rollouts"] = gr.Dropdown(list(ask.ROLLOUT_WORDS), value="transformers", label="Answers are written by")
         with gr.Column(visible=False) as colocated:
             q["vllmshare"] = workload.number("vllmshare", step=0.05)

@@ -35,8 +35,7 @@ def build(services: Services) -> FormView:
         with gr.Column(scale=1, min_width=280, elem_classes="controls"):
             workload.fold_button("Hardware, speed, kind of model", ".controls")
             q: workload.Inputs = {"have": workload.choice("have", [*ask.own_words(catalog), *ask.hardware_words(catalog)])}
-            with gr.Row(elem_classes="pair"):
-                q["count"], q["least"] = workload.number("count"), workload.number("least")
+            q["count"], q["least"] = workload.number("count"), workload.number("least")
             q["kind"] = workload.choice("kind", ask.KIND_WORDS)
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             stop = gr.Button("Stop", visible=False, min_width=120, elem_id="what-runs-stop")

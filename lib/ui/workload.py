@@ -29,7 +29,7 @@ from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, 
 
 
 def number(asked: str | ask.Field, info: str | None = None, *, step: float = 1) -> gr.Number:
-    """The field of a number: one of a tab by its name, or one of a box.
+    """The field of a number: one of a tab by its name, or one of a box. In a panel two of them share a line.
 
     Its range is checked by the page's script, next to the field, and by the service: Gradio's own check would refuse every later event of
     the page, in no words.
@@ -44,6 +44,7 @@ def number(asked: str | ask.Field, info: str | None = None, *, step: float = 1) 
         step=step,
         min_width=120,
         elem_id=f"q-{field.name}",
+        elem_classes="half",
     )
 
 
@@ -88,7 +89,7 @@ _BAR = (
 def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
     """The panel: first fields, the fold with the others and with the place for a config.json.
 
-    Returns the inputs of `lib.ui.fields.QUESTION`, and the rows of `lib.ui.fields.FIELDS_BY_MEDIUM`.
+    Returns the inputs of `lib.ui.fields.QUESTION`, and the component that is shown for each row of `lib.ui.fields.FIELDS_BY_MEDIUM`.
     """
     with gr.Column(elem_id="workload"):
         with gr.Row(elem_id="first-fields"):
@@ -108,27 +109,21 @@ def build(services: Services, config: gr.Textbox) -> tuple[Inputs, list[Any]]:
 
 
 def _request_fields(q: Inputs) -> list[Any]:
-    """The fields of the requests: their lengths and their number. Returns the rows of `lib.ui.fields.FIELDS_BY_MEDIUM`."""
+    """The fields of the requests: their lengths and their number. Returns the component of each row of `FIELDS_BY_MEDIUM`."""
     label = FIELDS_BY_NAME["context"].label
-    with gr.Column(elem_classes="length") as context_column:
-        q["context"] = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=label, elem_id="q-context")
-    lengths = [context_column]
-    for name in ("prompt", "answer"):
-        with gr.Column(elem_classes="length") as column:
-            q[name] = number(name)
-        lengths.append(column)
-    with gr.Row(visible=False, elem_id="made") as pictures_row:
+    q["context"] = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=label, elem_id="q-context")
+    q |= {name: number(name) for name in ("prompt", "answer", "frames", "sound")}
+    for name in ("frames", "sound"):
+        q[name].visible = False
+    with gr.Column(visible=False, elem_classes="together") as pictures:
         q |= {name: number(name) for name in ("width", "height", "denoising")}
         q["guidance"] = choice("guidance", ask.GUIDANCE_WORDS)
-        with gr.Column(visible=False, min_width=120) as clips_column:
-            q["frames"] = number("frames")
-    with gr.Row(visible=False, elem_id="images") as images_row:
+    with gr.Column(visible=False, elem_classes="together") as images:
         q |= {name: number(name) for name in ("images", "image_width", "image_height")}
-    with gr.Row(visible=False, elem_id="sound") as sound_row:
-        q["sound"] = number("sound")
     q |= {name: number(name) for name in ("requests", "hours", "daily_visitors")}
     q["visitors"] = choice("visitors", ask.VISITOR_WORDS)
-    return [pictures_row, clips_column, images_row, sound_row, *lengths]
+    shown = {"pictures": pictures, "clips": q["frames"], "images": images}
+    return [shown.get(medium) or q[medium] for medium in ask.FIELDS_BY_MEDIUM]
 
 
 def _hardware_fields(services: Services, q: Inputs) -> None:
