@@ -216,7 +216,8 @@
     go: () => wanted.hardware,
     // Before the sign-in, whose script adds this query to its own: afterwards the tab and the Space are back.
     remember: (space) => history.replaceState(null, "", `?tab=space${nameable(space ?? "") && encodeURIComponent(`&space=${encodeURIComponent(space)}`)}`),
-    find: (model, config, ...rest) => [model, document.querySelector("#config textarea")?.checkVisibility() ? config : "", ...rest],
+    // A config counts while its box and the fold around it are open, also on a tab that hides the workload.
+    find: (model, config, ...rest) => [model, document.querySelector("#more:has(> button.open) #paste > button.open") ? config : "", ...rest],
   };
   const settle = () => {
     clearTimeout(waiting);

@@ -43,7 +43,7 @@ class CompareView:
 
 def build() -> CompareView:
     """The layout: a line with the choice, the comparison, and the field for another model."""
-    columns = gr.Textbox("", visible="hidden", label="Compare", container=False, elem_id="q-compare")
+    columns = gr.Textbox("", visible=False, label="Compare", container=False, elem_id="q-compare")
     take = gr.Button("Compare", visible="hidden", elem_id="compare-take")
     bar = gr.HTML(elem_id="compare-bar")
     with gr.Column(elem_id="compare"):

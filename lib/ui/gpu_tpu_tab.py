@@ -9,7 +9,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present import gpu_tpu_cards
-from lib.present.cards import caveat_list, model_name, source_list
+from lib.present.cards import answer_details, model_name
 from lib.present.live_cards import progress_line
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
@@ -46,8 +46,7 @@ def build(services: Services) -> FormView:
                 elem_id="sides",
             ):
                 table = gr.HTML()
-            with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
-                sources = gr.HTML()
+            sources = gr.HTML()
     outputs = {"verdict": verdict, "options": options, "table": table, "recipes": recipes, "sources": sources}
     return FormView(inputs=inputs, outputs=outputs)
 
@@ -112,7 +111,7 @@ def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> 
         + gpu_tpu_cards.side_by_side_table(answer)
         + gpu_tpu_cards.retired_table(answer),
         "recipes": gpu_tpu_cards.recipe_boxes(answer),
-        "sources": caveat_list(answer.caveats) + source_list(answer.sources),
+        "sources": answer_details(answer),
     }
 
 

@@ -23,7 +23,7 @@ from lib.errors import AdvisorError, DoesNotFit, TooLong
 from lib.live.device_queue import DEVICE
 from lib.live.heartbeat import DTYPES, MAX_BATCH, MAX_ITERATIONS, MAX_SIDE, MAX_WARMUP, SHORT
 from lib.present import live_cards, live_measurements
-from lib.present.markup import answer_actions, escape, hint_note, no_model_note, refusal_note
+from lib.present.markup import answer_actions, escape, fold, hint_note, no_model_note, refusal_note
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
 from lib.service import measure
@@ -247,13 +247,10 @@ def build_heartbeat(services: Services) -> RunView:
         with gr.Column(scale=3, min_width=320, elem_classes="answers"):
             status = gr.HTML(hint_note(page_note("heartbeat")), elem_id="beat-status")
             card = gr.HTML(elem_id="beat-card")
-            with gr.Accordion("Why 0.0056 ms on a TPU v6e cannot be right", open=False, elem_classes="quiet-accordion"):
-                gr.HTML(
-                    f'<p class="story">{escape(live_cards.explain_published_time(services.catalog().accelerator(CHIP)))}</p>',
-                    elem_id="tpu-story",
-                )
-            with gr.Accordion("The script for a TPU, which waits for its work", open=False, elem_classes="quiet-accordion"):
-                gr.HTML(live_cards.script_block(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8")), elem_id="tpu-script")
+            story = f'<p class="story">{escape(live_cards.explain_published_time(services.catalog().accelerator(CHIP)))}</p>'
+            script = live_cards.script_block(TPU_SCRIPT.name, TPU_SCRIPT.read_text(encoding="utf-8"))
+            why, waits = "Why 0.0056 ms on a TPU v6e cannot be right", "The script for a TPU, which waits for its work"
+            gr.HTML(fold(why, story, "behind") + fold(waits, script, "behind"), elem_id="tpu-story")
     return RunView(inputs=[dtype, *sizes], outputs={"status": status, "card": card, "run": run, "stop": stop})
 
 

@@ -108,7 +108,7 @@ def build(services: Services) -> ModelView:
         elem_id="config",
         render=False,
     )
-    suggested = gr.HTML(suggestion_list(services.bundled_models()), elem_id="suggested")
+    suggested = gr.HTML(suggestion_list(()), elem_id="suggested")
     facts = gr.HTML(elem_id="facts")
     reference = ModelReference(text=gr.Textbox("", visible=False, elem_id="model-reference"))
     return ModelView(

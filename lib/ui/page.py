@@ -100,9 +100,8 @@ def build_page(services: Services) -> Page:
     with Page(title=TITLE, analytics_enabled=False, fill_width=True) as page:
         gr.HTML((ASSETS / "header.html").read_text(encoding="utf-8"), elem_id="masthead")
         view = build_view(services)
-        gr.HTML((ASSETS / "footer.html").read_text(encoding="utf-8"), elem_id="colophon")
-        gr.HTML(glossary_list(), elem_id="words-of-the-field")
-        gr.HTML(privacy_note(account_actions=services.account_actions), elem_id="sends-and-keeps")
+        notes = glossary_list() + privacy_note(account_actions=services.account_actions)
+        gr.HTML((ASSETS / "footer.html").read_text(encoding="utf-8") + notes, elem_id="colophon")
         _wire(page, view, services)
         api.register(services.endpoints())
     account.close_status(page)

@@ -16,7 +16,7 @@ from lib.engines import usual_engine
 from lib.errors import AdvisorError
 from lib.platforms import TPU_PLATFORMS, traits_of
 from lib.present.app_files import Purpose
-from lib.present.cards import caveat_list, model_name, pick_card, prices_line, recommendation_notes, source_list
+from lib.present.cards import answer_details, model_name, pick_card, prices_line, recommendation_notes
 from lib.present.charts import draw_roofline, roofline_words
 from lib.present.checked_cards import checked_card, no_pick_card, own_card
 from lib.present.front_chart import draw_front, front_foot, front_head, speed_front
@@ -165,12 +165,11 @@ def build(_: Services) -> RecommendView:
         roof = build_roofline()
         with gr.Accordion(say("findings", "tables", "rejected"), open=False, visible=False, elem_classes="quiet-accordion") as rejected_box:
             refused = gr.HTML(elem_id="rejected")
-        with gr.Accordion("Assumptions and sources", open=False, visible=False, elem_classes="quiet-accordion") as sources_box:
-            behind = gr.HTML(elem_id="recommend-sources")
+        sources = gr.HTML(elem_id="recommend-sources")
     return RecommendView(
         outputs={
             "pick": pick, "ranked": table, "front_box": front_box, "rejected_box": rejected_box, "rejected": refused,
-            "sources_box": sources_box, "sources": behind,
+            "sources": sources,
         },
         compare=compare,
         front={"head": head, "chart": chart, "foot": foot},
@@ -203,15 +202,14 @@ def recommend_updates(services: Services, model: str, values: Sequence[Value]) -
             ("Download JSON", "recommendation.json", "application/json", answer_json(answer)),
         ),
     )
-    rejected, sources = answer.rejected, caveat_list(answer.caveats) + source_list(answer.sources)
+    rejected = answer.rejected
     return {
         "pick": of_own + of_checked + card + acts + prices_line(answer.prices),
         "ranked": ranked_table(entries, pick, entry_links(model, values)) + recommendation_notes(answer),
         "front_box": gr.update(visible=len(speed_front(answer).points) > 1),
         "rejected_box": gr.update(label=f"{say('findings', 'tables', 'rejected')} ({len(rejected)})", visible=bool(rejected)),
         "rejected": rejected_table(rejected),
-        "sources_box": gr.update(visible=bool(sources)),
-        "sources": sources,
+        "sources": answer_details(answer),
     }
 
 

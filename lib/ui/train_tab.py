@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import caveat_list, model_name, source_list
+from lib.present.cards import answer_details, model_name
 from lib.present.live_cards import progress_line
 from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
@@ -60,8 +60,7 @@ def build(_: Services) -> FormView:
             options = gr.HTML(elem_id="training-hardware")
             with gr.Accordion("Script and command", open=False, elem_classes="quiet-accordion", elem_id="training-recipe"):
                 recipe_box = gr.HTML()
-            with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
-                sources = gr.HTML()
+            sources = gr.HTML()
     return FormView(inputs=inputs, outputs={"need": need, "options": options, "recipe": recipe_box, "sources": sources, **boxes})
 
 
@@ -73,9 +72,8 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
         q[first], q[second] = workload.number(first), workload.number(second, step=0.1 if second == "epochs" else 1)
     with gr.Column() as lengths:
         q["sequence"], q["row"] = workload.number("sequence"), workload.number("row")
-    with gr.Column(visible=False) as tower:
-        q["tower"] = gr.Dropdown(list(ask.TOWER_WORDS), value="auto", label="Encoder of pictures or sound")
-    boxes = {"lengths": lengths, "tower": tower, **_pair_inputs(q), **_picture_inputs(q), **_rollout_inputs(q)}
+    q["tower"] = gr.Dropdown(list(ask.TOWER_WORDS), value="auto", label="Encoder of pictures or sound", visible=False)
+    boxes = {"lengths": lengths, "tower": q["tower"], **_pair_inputs(q), **_picture_inputs(q), **_rollout_inputs(q)}
     q["where"] = gr.CheckboxGroup(list(ask.TRAINING_PLACES), value=["spaces", "jobs"], label="Where", elem_classes="plain-choices")
     with gr.Accordion("Adapters, optimizer, precision", open=False, elem_classes="quiet-accordion"):
         q["rank"] = workload.number("rank")
@@ -91,44 +89,39 @@ def _inputs() -> tuple[workload.Inputs, Outputs]:
         q["packing"] = gr.Radio(_YES_NO, value="yes", label="Packing", elem_classes="segments")
         q["doublequant"] = gr.Radio(_YES_NO, value="yes", label="QLoRA: double quantization", elem_classes="segments", visible=False)
         q["sharding"] = gr.Dropdown(list(ask.SHARDING_WORDS), value="none", label="Sharding")
-        q["gpus"] = workload.number("gpus", "Hardware with several GPUs trains on all of them.")
-        q["gpus"].visible = False  # as `find_counting` has it for the defaults
+        # Hidden as `find_counting` has it for the defaults.
+        q["gpus"] = workload.number("gpus", "Hardware with several GPUs trains on all of them.", visible=False)
     changed = {f"q_{name}": q[name] for name in (*SHOWN_ALONE, "method", "microbatch")}
     return workload.in_order(ask.TRAIN, q), {**boxes, "several": several, **changed}
 
 
 def _pair_inputs(q: workload.Inputs) -> Outputs:
-    """Hard negatives of a pair, and the size of the parts in which a micro-batch passes, in boxes of their own."""
-    with gr.Column(visible=False) as negatives:
-        q["negatives"] = workload.number("negatives")
-    with gr.Column(visible=False) as parts:
-        q["cachedbatch"] = workload.number("cachedbatch")
-    return {"negatives": negatives, "parts": parts}
+    """Hard negatives of a pair, and the size of the parts in which a micro-batch passes, each shown by itself."""
+    q |= {name: workload.number(name, visible=False) for name in ("negatives", "cachedbatch")}
+    return {"negatives": q["negatives"], "parts": q["cachedbatch"]}
 
 
 def _picture_inputs(q: workload.Inputs) -> Outputs:
     """Fields of a model that makes pictures or clips, in boxes that are shown with one."""
     with gr.Column(visible=False) as pictures:
         q["trainwidth"], q["trainheight"] = workload.number("trainwidth"), workload.number("trainheight")
-        with gr.Column(visible=False) as clips:
-            q["trainframes"] = workload.number("trainframes")
+        q["trainframes"] = workload.number("trainframes", visible=False)
         q["cached"] = gr.Dropdown(list(ask.CACHED_WORDS), value="all", label="Computed before training")
         q["base"] = gr.Dropdown(list(ask.BASE_WORDS), value="bf16", label="Frozen weights")
-    return {"pictures": pictures, "clips": clips}
+    return {"pictures": pictures, "clips": q["trainframes"]}
 
 
 def _rollout_inputs(q: workload.Inputs) -> Outputs:
-    """Fields of GRPO; those of a colocated vLLM and of one on other GPUs in boxes of their own."""
+    """Fields of GRPO; those of a colocated vLLM in a box of their own."""
     with gr.Column(visible=False) as grpo:
         for first, second in (("generations", "beta"), ("completion", "meancompletion")):
             q[first], q[second] = workload.number(first), workload.number(second, step=0.01 if second == "beta" else 1)
         q["rollouts"] = gr.Dropdown(list(ask.ROLLOUT_WORDS), value="transformers", label="Answers are written by")
+        q["vllmgpus"] = workload.number("vllmgpus", visible=False)
         with gr.Column(visible=False) as colocated:
             q["vllmshare"] = workload.number("vllmshare", step=0.05)
             q["vllmsleep"] = gr.Radio(_YES_NO, value="no", label="vLLM sleeps during the update", elem_classes="segments")
-        with gr.Column(visible=False) as server:
-            q["vllmgpus"] = workload.number("vllmgpus")
-    return {"grpo": grpo, "colocated": colocated, "server": server}
+    return {"grpo": grpo, "colocated": colocated, "server": q["vllmgpus"]}
 
 
 def filled_values(values: Sequence[Value]) -> list[Value]:
@@ -186,7 +179,7 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         "need": said + own_training_card(answer) + training_card(answer, name) + acts,
         "options": options_table(answer.options) + shardings_table(answer) + changes_table(answer) + phases_table(answer.phases),
         "recipe": recipe(answer),
-        "sources": caveat_list(answer.caveats) + source_list(answer.sources),
+        "sources": answer_details(answer),
     } | boxes
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import caveat_list, source_list
+from lib.present.cards import answer_details
 from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import answer_actions, hint_note
 from lib.present.what_runs_cards import finding, finding_card, misses_table, models_csv, models_table
@@ -41,14 +41,10 @@ def build(services: Services) -> FormView:
             stop = gr.Button("Stop", visible=False, min_width=120, elem_id="what-runs-stop")
             found = gr.HTML(hint_note(page_note("what_runs")), elem_id="what-runs")
             models = gr.HTML(elem_id="what-runs-models")
-            with gr.Accordion("Assumptions and sources", open=False, elem_classes="quiet-accordion"):
-                sources = gr.HTML()
-    return FormView(
-        inputs=workload.in_order(ask.WHAT_RUNS, q), outputs={"stop": stop, "found": found, "models": models, "sources": sources}
-    )
+    return FormView(inputs=workload.in_order(ask.WHAT_RUNS, q), outputs={"stop": stop, "found": found, "models": models})
 
 
-_EMPTY: Updates = {"stop": gr.update(visible=False), "models": "", "sources": ""}
+_EMPTY: Updates = {"stop": gr.update(visible=False), "models": ""}
 
 
 def asked_arguments(services: Services, values: Sequence[Value]) -> dict[str, Any]:
@@ -76,8 +72,7 @@ def what_runs_updates(services: Services, model: str, values: Sequence[Value]) -
     )
     return {
         "found": finding_card(answer) + acts,
-        "models": models_table(answer) + misses_table(answer),
-        "sources": caveat_list(answer.caveats) + source_list(answer.sources),
+        "models": models_table(answer) + misses_table(answer) + answer_details(answer),
     }
 
 

@@ -28,7 +28,7 @@ from lib.ui import fields as ask
 from lib.ui.fields import FIELDS_BY_NAME, MODEL_LENGTH, QUESTION, Field, Value, arguments
 
 
-def number(asked: str | ask.Field, info: str | None = None, *, step: float = 1) -> gr.Number:
+def number(asked: str | ask.Field, info: str | None = None, *, step: float = 1, visible: bool = True) -> gr.Number:
     """The field of a number: one of a tab by its name, or one of a box. In a panel two of them share a line.
 
     Its range is checked by the page's script, next to the field, and by the service: Gradio's own check would refuse every later event of
@@ -45,6 +45,7 @@ def number(asked: str | ask.Field, info: str | None = None, *, step: float = 1) 
         min_width=120,
         elem_id=f"q-{field.name}",
         elem_classes="half",
+        visible=visible,
     )
 
 
@@ -112,9 +113,7 @@ def _request_fields(q: Inputs) -> list[Any]:
     """The fields of the requests: their lengths and their number. Returns the component of each row of `FIELDS_BY_MEDIUM`."""
     label = FIELDS_BY_NAME["context"].label
     q["context"] = gr.Slider(512, 131_072, value=4096, step=512, buttons=[], label=label, elem_id="q-context")
-    q |= {name: number(name) for name in ("prompt", "answer", "frames", "sound")}
-    for name in ("frames", "sound"):
-        q[name].visible = False
+    q |= {name: number(name, visible=name in {"prompt", "answer"}) for name in ("prompt", "answer", "frames", "sound")}
     with gr.Column(visible=False, elem_classes="together") as pictures:
         q |= {name: number(name) for name in ("width", "height", "denoising")}
         q["guidance"] = choice("guidance", ask.GUIDANCE_WORDS)

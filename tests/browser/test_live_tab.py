@@ -89,10 +89,12 @@ def test_a_chat_streams_stops_and_shows_its_figures(open_page: Open) -> None:
 
 def test_a_measurement_is_shown_and_kept(open_page: Open) -> None:
     """A pasted architecture: foreseen, run in stages, compared; then the ledger has its row, its picture and its files."""
-    page = open_page(LINK, wait=READY)
+    page = open_page()
     open_box(page, "Paste a config.json instead")
     page.get_by_role("textbox", name=re.compile("^config.json")).fill(TINY_CONFIG)
     page.get_by_role("button", name="Find hardware").click()
+    expect(page.locator("#pick")).to_contain_text("the pasted config")
+    page.get_by_role("tab", name="Live demo").click()
     page.locator("#live").get_by_label("Prompt tokens").fill("16")
     page.locator("#live").get_by_label("Output tokens").fill("4")
     expect(page.locator("#expected")).to_contain_text("16 prompt and 4 output tokens")
@@ -142,9 +144,9 @@ def test_a_heartbeat_is_valid_and_the_published_one_is_explained(open_page: Open
     for name in ("128 × 512 by 512 × 1,024 in float32", "First product, cold", "Warm, median", "Floor", "Efficiency", "Achieved"):
         expect(card).to_contain_text(name)
     expect(card.locator(".badge").first).to_have_text("valid")
-    open_box(page, "Why 0.0056 ms on a TPU v6e cannot be right")
+    page.locator("#tpu-story summary").first.click()
     expect(page.locator("#tpu-story")).to_contain_text("0.164 ms")
-    open_box(page, "The script for a TPU")
+    page.get_by_text("The script for a TPU").click()
     with page.expect_download() as saved:
         page.get_by_role("link", name="Download heartbeat_tpu.py").click()
     compile(saved.value.path().read_text(encoding="utf-8"), "heartbeat_tpu.py", "exec")
