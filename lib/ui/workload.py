@@ -131,14 +131,13 @@ def _hardware_fields(services: Services, q: Inputs) -> None:
     choices = [("Let us choose", "auto"), *ask.hardware_words(catalog), *ask.own_words(catalog)]
     q["hardware"] = gr.Dropdown(choices, value="auto", label="Check specific hardware", min_width=120, elem_id="q-hardware")
     q["cards"] = number("cards")
-    q["ram"] = _line("ram", FIELDS_BY_NAME["ram"].label, LONGEST, info="Such as 64 GB DDR5-6000. Empty: assumed.")
+    q["ram"] = _line("ram", LONGEST, info="Such as 64 GB DDR5-6000. Empty: assumed.")
     q["precision"] = choice("precision", ask.precision_choices())
     q["engine"] = choice("engine", ask.ENGINE_WORDS)
     q["serving"] = _line(
         "serving",
-        "Flags of vLLM, SGLang, TensorRT-LLM, TGI or llama.cpp",
         MAX_LENGTH,
-        info="Such as --max-num-seqs 64 --gpu-memory-utilization 0.95. Empty: the engine's defaults. Enter takes them.",
+        info="Flags of vLLM, SGLang, TensorRT-LLM, TGI or llama.cpp, such as --max-num-seqs 64. Empty: its defaults. Enter takes them.",
     )
 
 
@@ -150,8 +149,9 @@ def _limit_fields(q: Inputs) -> None:
     q["budget"], q["speed"], q["ttft"] = number("budget"), number("speed"), number("ttft", step=0.1)
 
 
-def _line(name: str, label: str, longest: int, *, info: str) -> gr.Textbox:
+def _line(name: str, longest: int, *, info: str) -> gr.Textbox:
     """The field of a line of text."""
+    label = FIELDS_BY_NAME[name].label
     return gr.Textbox("", label=label, info=info, max_lines=1, max_length=longest, min_width=120, elem_id=f"q-{name}")
 
 
