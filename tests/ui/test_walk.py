@@ -186,6 +186,7 @@ def test_own_hardware_is_the_same_on_every_tab(real_app: Services, card: str, ca
     shown = recommend_tab.recommend_updates(real_app, LLAMA, page_values.fill_form("recommend", **named))["pick"]
     line = shown[: shown.index('class="card pick"')]
     assert f"Your {runs['name']}: fits, {speed}" in line
+    assert f'data-copy="On your {runs["name"]}: fits' in shown  # first in the text too, before the rented pick
     assert "$" not in line
     assert f"tab=memory&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;hardware={card}" in line
     memory = memory_tab.memory_updates(real_app, LLAMA, page_values.fill_form("memory", **named))
