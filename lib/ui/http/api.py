@@ -48,6 +48,7 @@ class UnknownEndpoint(InvalidInput):
     """A name that is not public."""
 
 
+@functools.lru_cache(maxsize=256)
 def public_signature(question: Question) -> inspect.Signature:
     """The signature that callers see: without keyword-only parameters, which the interface fills in (the caller's token)."""
     whole = inspect.signature(question)
