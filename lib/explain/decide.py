@@ -25,7 +25,7 @@ _OUTCOMES: Mapping[str, Outcome] = {
 }
 _NEAR = 8_000
 """Characters before and behind the first known message in which other figures are read."""
-_GENERIC = frozenset({"torch"})
+_GENERIC = frozenset({"torch", "python"})
 """Programs inside others: the name of the outer one says more."""
 
 
