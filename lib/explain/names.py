@@ -32,7 +32,10 @@ _CARDS = re.compile(
     r"(?:[- ](?:SXM\d?|PCIE|PCIe|NVL))?(?:[- ]\d{2,3} ?GB)?|MI(?:250X?|300X|325X|355X)"
     r"|TPU v(?:5e|5p|6e|2|3|4)|v(?:5e|5p|6e|5litepod)-\d{1,3})(?:\b|(?=[x×*]\d)|(?=s\b))"
 )
-_COUNT = r"(?<![\w.|#:-])(?<![Gg][Pp][Uu] )(?<!\| )(?<![Rr]ank )(?<!evice )(?<!orker )(?<!step )(?<!Step )(?P<{}>\d{{1,2}})(?: ?[x×*] ?| )"
+_COUNT = (
+    r"(?=\d{{1,2}}(?: ?[x×*]| ))(?<![\w.|#:-])"
+    r"(?<![Gg][Pp][Uu] )(?<!\| )(?<![Rr]ank )(?<!evice )(?<!orker )(?<!step )(?<!Step )(?P<{}>\d{{1,2}})(?: ?[x×*] ?| )"
+)
 """A count before a card's name. Indices of cards in tables and lists, of processes and of steps are excluded."""
 _COUNT_BEFORE = re.compile(rf"{_COUNT.format('count')}\Z|(?<![\w.])(?P<times>\d{{1,2}}) ?[x×*] ?(?:(?:NVIDIA|GeForce|Tesla|AMD) ){{1,2}}\Z")
 _COUNT_AFTER = re.compile(r"(?: \d{2,3} ?GB?)?(?: HBM\de?)?(?: GPUs?)? ?\(?[x×*] ?(\d{1,2})(?![\w.])")
@@ -44,7 +47,7 @@ _WORD_COUNT = re.compile(
 _CHIP = r"(?i:A100|A10G|A10|A40|B200|B300|H100|H200|H20|L40S|L40|L4|L20|T4|V100|P100|P40)"
 _FORM, _SIZE = r"(?:[- ](?:SXM\d?|PCIE|PCIe|NVL))?", r"[- ]\d{2,3} ?[Gg][Bb]?"
 _SHORT_CARDS = re.compile(
-    rf"(?:{_COUNT.format('before')}(?P<counted>{_CHIP}{_FORM}(?:{_SIZE})?)|(?<![\w./-])(?P<sized>{_CHIP}{_FORM}{_SIZE})"
+    rf"(?=[\dABHLPTVOWabhlptvow])(?:{_COUNT.format('before')}(?P<counted>{_CHIP}{_FORM}(?:{_SIZE})?)|(?<![\w./-])(?P<sized>{_CHIP}{_FORM}{_SIZE})"
     rf"|(?<![\w./-])(?P<followed>{_CHIP}{_FORM}(?:{_SIZE})?)(?= ?[x×*] ?\d)"
     rf"|(?<![\w-])(?:[Oo]n|[Ww]ith)(?: an?| one| a single)? (?P<placed>{_CHIP}{_FORM}))(?:\b|(?=[x×*]\d)|(?=s\b))"
 )
