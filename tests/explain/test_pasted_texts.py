@@ -9,6 +9,7 @@ existed: 2 of them were answered then. Texts sc-01 to se-14 are messages as furt
 Texts fm-01 and on are short messages that families read; their codes and numbers are the answers, read and approved. Families must not take
 texts fmf-01 and on.
 Texts b3-13 to b3-46 are of a third blind set of 50: 42 causes were right at first.
+Texts b4-01 and on are of a fourth one of 50: 39 causes were right at first. Texts b4s-01 and on are their siblings.
 `seen` marks the texts that were read before their rows were written.
 """
 
