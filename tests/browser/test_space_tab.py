@@ -236,7 +236,7 @@ def test_the_account_is_listed_and_one_of_it_stopped(open_page: Open, hub: Space
     assert hub.actions() == []
     token.fill(VISITOR)
     page.get_by_role("button", name="Pause ada/llama").click()
-    expect(page.locator("#stop-card")).to_contain_text("ada/llama: paused.")
+    expect(page.locator("#stop-card")).to_contain_text("ada/llama: Paused.")
     expect(token).to_have_value("")
     assert hub.endpoints["ada/llama"].state == "paused"
     assert _tokens(hub) == {VISITOR}
