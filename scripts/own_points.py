@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,9 +18,11 @@ from lib.errors import AdvisorError
 from lib.memory.objectives import OBJECTIVE_STACKS
 from lib.memory.picture_training import check_picture_training, estimate_picture_training
 from lib.memory.rollouts import estimate_step, list_moments
+from lib.memory.tower import read_examples
 from lib.memory.training import check_training
 from lib.model import bundled
 from lib.model.spec import ModelSpec
+from lib.request.media import MediaRequest
 from lib.request.objectives import OBJECTIVE_TRAITS, PairsRequest, RolloutRequest
 from lib.request.pictures import PictureTrainingRequest
 from lib.speed.picture_training import predict_picture_step
@@ -29,7 +31,8 @@ from lib.workload import TrainingRequest
 
 OwnPhase = Literal["rollout", "scoring", "forward", "backward", "optimizer"]
 MOMENTS: Mapping[OwnPhase, tuple[str, ...]] = {
-    "rollout": ("rollout",), "scoring": ("scoring",), "forward": ("logits",), "backward": ("loss", "layer", "end"),
+    "rollout": ("rollout",), "scoring": ("scoring",), "forward": ("logits", "encoder_forward"),
+    "backward": ("loss", "layer", "end", "encoder_backward"),
     "optimizer": ("update",),
 }  # fmt: skip
 """Moments of the law in each measured phase."""
@@ -86,8 +89,8 @@ def teaches_speed(run: OwnRun) -> bool:
     return run.kind in TEXT and not run.has_experts and not run.case.get("row_tokens") and run.name != ENDED_EARLY
 
 
-def ask(case: dict[str, Any]) -> TrainingRequest:
-    """The request of a case; fields of other kinds of runs are left out."""
+def ask(spec: ModelSpec, case: dict[str, Any]) -> TrainingRequest:
+    """The request of a case; fields of other kinds of runs are left out. Tokens of pictures are part of `sequence_tokens`."""
     plain = {name: value for name, value in case.items() if name in _FIELDS}
     plain |= {"target_modules": tuple(case["target_modules"])} if "target_modules" in case else {}
     plain |= {"rollout": RolloutRequest(**case["rollout"])} if "rollout" in case else {}
@@ -98,12 +101,17 @@ def ask(case: dict[str, Any]) -> TrainingRequest:
             "optimizer": "adamw_foreach",
         }
         plain["sequence_tokens"] = 1
+    if case.get("kind") == "vlm":
+        plain["media"] = MediaRequest(images=case["pictures"], image_width=case["width"], image_height=case["height"])
+    if case.get("kind") in {"vlm", "speech"}:
+        plain["train_tower"] = "no" if case.get("frozen_tower") else "yes"
     stack = OBJECTIVE_STACKS[OBJECTIVE_TRAITS[case["objective"]].trainer] if case["objective"] != "sft" else "trl"
     alike: dict[str, Any] = {
         "packing": not case.get("row_tokens"),
         "attention": "flash",
     }  # rows of one length, and no mask that would repeat keys
-    return TrainingRequest(**alike | {"stack": "transformers" if case.get("kind") else stack} | plain)
+    request = TrainingRequest(**alike | {"stack": "transformers" if case.get("kind") else stack} | plain)
+    return replace(read_examples(spec, request), sequence_tokens=request.sequence_tokens, packing=request.packing)
 
 
 def own_runs(path: Path) -> Iterator[OwnRun]:
@@ -114,12 +122,12 @@ def own_runs(path: Path) -> Iterator[OwnRun]:
     for row in measured["rows"]:
         spec = bundled.find_spec(row["case"]["model"])
         if spec is not None and "error" not in row:
-            yield OwnRun(name=row["case"]["name"], spec=spec, request=ask(row["case"]), card=card, row=row)
+            yield OwnRun(name=row["case"]["name"], spec=spec, request=ask(spec, row["case"]), card=card, row=row)
 
 
 def predict(spec: ModelSpec, case: dict[str, Any], card: Accelerator) -> dict[str, Any]:
     """The law's answer to a case in the form of a measured row; with `error` where the law refuses it."""
-    request = train_on(card, ask(case), card.memory_usable or 0)
+    request = train_on(card, ask(spec, case), card.memory_usable or 0)
     try:
         if case.get("kind") == "diffusion":
             check_picture_training(spec, request)

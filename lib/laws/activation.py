@@ -24,13 +24,14 @@ Training, for each token, read off a model's own matrices. Autograd keeps for ea
 modules of a layer, with b bytes an element:
 
     norm of width w (RMS)         4·w, and b·w for the gradient of its weight        float32 copy of its input, the normed input
-    norm of width w (LayerNorm)   b·w
-    matrix (out, in) that trains  b·in          matrices of one module that read the same stream share it
+    norm of width w (LayerNorm)   b·w                          4·w each time where the stream is in float32 (autocast)
+    matrix (out, in) that trains  b·in          matrices of one module share it, unless the stream is in float32: each casts its own
     matrix with an adapter        b·in of its own where the adapter is cast, b·r between A and B; DoRA: 2·b·out more
     attention                     b·(q + k + v) + its output, and 4 for each head   with eager also (4 + b) · heads · T scores
     rotated, of one fused matrix  b·(q + k) more                                    of towers: values keep the whole projection
     MLP with a gate               b·3f          gate, its activation, up; their product is the input of the last matrix
     MLP without                   b·f           what the activation function reads
+    dropout                       h for each matrix that writes the stream: a mask; with eager also heads · T for that of the scores
     k experts of a token          b·k·(2f + f + h), and b·k·(h + f) where they train
     a scan (Mamba, gated delta)   b·2·(what its matrices put out) + 4·(the same)
 
@@ -187,6 +188,12 @@ class LayerTraining(NamedTuple):
     repeats: bool
     rotates: bool = False
     """Whether queries and keys of one fused projection are rotated: they become new tensors, and the values keep the whole projection."""
+    float32_stream: bool = False
+    """Whether hidden states pass between layers in float32 and autocast casts them for each matrix: its weight copies alone are cached."""
+    drops_hidden: bool = False
+    """Whether dropout applies to the outputs of attention and MLP: each keeps a mask of one byte an element."""
+    drops_scores: bool = False
+    """Whether dropout applies to the scores of attention. Only eager attention keeps that mask; sdpa draws it again from its seed."""
 
 
 class SavedBytes(NamedTuple):
@@ -242,6 +249,8 @@ def _norm(group: Tensors, stack: LayerWidths, training: LayerTraining, b: int, *
     own = group.name.removesuffix(".weight").rpartition(".")[2]
     if width == stack.head_dim and width != stack.hidden:
         width *= stack.kv_heads if own.startswith("k") else stack.heads
+    if training.float32_stream and width == stack.hidden:
+        b = FLOAT32
     return b * width if layer_norm else FLOAT32 * width + (b * width if training.weights else 0)
 
 
@@ -267,8 +276,8 @@ def _matrices(
     scans = any(word in name.lower() for word in _SCANS)
     attends = not scans and ("attn" in name.lower() or "attention" in name.lower())
     keeps = 0.0
-    if any(_keeps_input(g, training) for g in others):
-        keeps += b * h
+    readers = sum(_keeps_input(g, training) for g in others if g.shape[1] == h)
+    keeps += b * h * (readers if training.float32_stream else min(1, readers))
     keeps += sum(b * g.shape[1] for g in others if g.shape[1] != h and _keeps_input(g, training))
     scores = 0.0
     if scans:
@@ -278,11 +287,12 @@ def _matrices(
         keeps += b * (read + written + repeated) + FLOAT32 * stack.heads
         fused = training.rotates and len(others) == 1 and others[0].shape[0] > written
         keeps += b * (read - written) if fused else 0
-        scores = (FLOAT32 + b) * stack.heads if training.scores else 0.0
+        scores = (FLOAT32 + b + training.drops_scores) * stack.heads if training.scores and others else 0.0  # BERT's writer is apart
     else:
         gated = bool(writers) and read >= 2 * written
         keeps += b * read + (b * written if gated else 0)
         keeps += sum(b * g.shape[1] for g in writers if _keeps_input(g, training))
+    keeps += h * len(writers) if training.drops_hidden else 0
     for group in matrices:
         if training.adapted(group):
             keeps += (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lib.laws.activation import FLOAT32, HALF
 from lib.precision import INT8_BASE, QLORA
+from lib.request.sharding import SHARDING_TRAITS
 from lib.workload import Optimizer, Stack
 
 if TYPE_CHECKING:
@@ -102,3 +103,9 @@ def adapter_bytes(request: TrainingRequest) -> tuple[int, int]:
 def fuses_loss(request: TrainingRequest) -> bool:
     """Whether the logits of all tokens are never held at once: as asked, else as the stack does by itself."""
     return STACK_TRAITS[request.stack].fused_loss if request.fused_loss is None else request.fused_loss
+
+
+def autocasts_stream(request: TrainingRequest) -> bool:
+    """Whether autocast leaves the stream between layers in float32; FSDP and DeepSpeed cast the parameters, so it is in 16 bits there."""
+    traits = SHARDING_TRAITS[request.sharding]
+    return request.method == "full" and request.precision == "mixed" and not (traits.weights or traits.states)

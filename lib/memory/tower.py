@@ -22,7 +22,7 @@ from lib.laws.activation import LayerTraining, LayerWidths, SavedBytes, prefill_
 from lib.laws.training import EncoderTensors
 from lib.laws.weights import ENDS
 from lib.memory.media import NO_MEDIA, PromptMedia, resolve_media
-from lib.memory.stacks import SPEECH_STACK, adapter_bytes
+from lib.memory.stacks import SPEECH_STACK, adapter_bytes, autocasts_stream
 from lib.memory.trained import encoder_components, is_projector, select_adapted, trained_encoder, without_lengths
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest, media: PromptMedia
         weights=request.method == "full" and part == "yes",
         adapted=select_adapted(spec, request),
         rank=request.rank, casts=adapter_bytes(request)[1], dora=request.method == "dora", scores=request.attention == "eager",
-        repeats=False, rotates=True,
+        repeats=False, rotates=True, float32_stream=autocasts_stream(request),
     )  # fmt: skip
     first = next((g for g in layers if g.kind == "conv"), None)
     if spec.sound is not None and not media.images:

@@ -29,7 +29,7 @@ from lib.memory.components import count_weight_bytes, traced_kernel
 from lib.memory.objectives import LogitSizes, check_objective, objective_loss, train_model
 from lib.memory.resolve import layer_sizes
 from lib.memory.sharding import SharedStates, WholeStates, share_states
-from lib.memory.stacks import STACK_TRAITS, adapter_bytes, fuses_loss, quantized_base
+from lib.memory.stacks import STACK_TRAITS, adapter_bytes, autocasts_stream, fuses_loss, quantized_base
 from lib.memory.tower import check_media, encoder_tensors, find_encoder, hears, is_cross, read_media
 from lib.memory.trained import (
     MATRIX,
@@ -203,6 +203,7 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
         adapted=select_adapted(spec, request),
         rank=request.rank, casts=cast_bytes, dora=request.method == "dora", scores=decides,
         repeats=request.attention == "eager" or (request.attention == "sdpa" and request.packing),  # sdpa does where there is a mask
+        float32_stream=autocasts_stream(request), drops_hidden=spec.drops_hidden, drops_scores=spec.drops_scores,
     )  # fmt: skip
     stack = LayerWidths(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
     dora = FLOAT32 * max((2 * g.shape[0] * g.shape[1] for g in tensors if how.adapted(g)), default=0) if request.method == "dora" else 0
@@ -212,7 +213,8 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     largest_end = max((group.parameters for group in spec.tensors if group.kind in ENDS), default=0)
     table = sum(group.parameters for group in spec.tensors if group.kind == "embedding") if not tied else 0
     saved = save_for_backward(tensors, stack, how, element)
-    crossed = save_for_backward(crossing, stack, how._replace(weights=False, scores=False), element)
+    # Keys and values of cross-attention share the encoder's output, unless autocast casts it for each.
+    crossed = save_for_backward(crossing, stack, how._replace(weights=how.weights and how.float32_stream, scores=False), element)
     return _TrainedModel(
         weight_bytes, upcast, ends, largest_end, table, tied, precision, element, trained, adapters, saved, crossed,
         count_frozen(spec, request), largest, sizes.hidden, max(1, sizes.layers), sizes.vocabulary, dora,
@@ -236,9 +238,7 @@ def _build_step(spec: ModelSpec, request: TrainingRequest) -> _Step:
     tokens = request.pass_tokens if objective.in_parts else request.micro_batch_tokens
     full = request.method == "full"
     mixed = full and request.precision == "mixed"
-    # Autocast leaves the stream between layers in float32; FSDP and DeepSpeed cast the parameters, so it is in 16 bits there.
-    in_float32 = (mixed and not (traits.weights or traits.states)) or _upcasts(request)
-    stream = FLOAT32 if in_float32 else of.width
+    stream = FLOAT32 if autocasts_stream(request) or _upcasts(request) else of.width
     states = _optimizer_states(request, of)
     saved = of.saved
     # Activations: of all layers, of the one that is recomputed, and the checkpoints between layers.
@@ -368,7 +368,8 @@ def step_traffic(spec: ModelSpec, request: TrainingRequest) -> StepTraffic:
 
 def _describe_key(request: TrainingRequest) -> TrainingRequest:
     """The request without lengths, rollouts and pairs: the key under which `_describe` is cached."""
-    sharding = request.sharding if request.shards_weights else "none"
+    traits = SHARDING_TRAITS[request.sharding]
+    sharding = request.sharding if traits.weights or traits.states else "none"
     return replace(without_lengths(request), rollout=AS_TRL, pairs=ONE_PAIR, sharding=sharding)
 
 

@@ -39,6 +39,11 @@ COUNTS = "model_counts.json"
 _START = '{"id":"'
 _ROWS = (("tensors", TensorGroup), ("cache_terms", CacheTerm), ("activations", ActivationFit), ("caveats", Caveat), ("sources", Source))
 
+_OPTIONAL = (
+    "buffer_bytes", "gguf_files", "pipeline", "vision", "sound", "picture_pass", "read_with_token", "caps_logits", "drops_hidden",
+    "drops_scores",
+)  # fmt: skip
+"""Fields that a row leaves out where they are empty."""
 
 _PIPELINE_LISTS = ("fits", "kept", "blocks")
 """The last fields of a pipeline, whose rows are written apart."""
@@ -62,7 +67,7 @@ def to_json(spec: ModelSpec) -> dict[str, Any]:
     plain = {f.name: getattr(spec, f.name) for f in fields(spec)}
     for name, _kind in _ROWS:
         plain[name] = None if plain[name] is None else [_to_row(v) for v in plain[name]]
-    for name in ("buffer_bytes", "gguf_files", "pipeline", "vision", "sound", "picture_pass", "read_with_token", "caps_logits"):
+    for name in _OPTIONAL:
         if not plain[name]:
             del plain[name]
     if spec.pipeline is not None:

@@ -348,6 +348,18 @@ def _numbers(raw: Any) -> set[int]:
     return set[int]().union(*(_numbers(value) for value in raw.values()))
 
 
+HIDDEN_DROPOUT = ("hidden_dropout_prob", "resid_pdrop", "residual_dropout", "hidden_dropout", "dropout_rate", "dropout")
+"""Names of the dropout on the outputs of attention and MLP."""
+SCORE_DROPOUT = ("attention_probs_dropout_prob", "attn_pdrop", "attention_dropout")
+"""Names of the dropout on the scores of attention."""
+
+
+def drops_out(config: Any, names: tuple[str, ...]) -> bool:
+    """Whether one of these rates is above 0."""
+    rates = (getattr(text_config(config), name, 0) for name in names)
+    return any(isinstance(rate, int | float) and rate > 0 for rate in rates)
+
+
 def context_limit(built: BuiltModel) -> int | None:
     """Longest sequence in tokens that the configuration states, None when it states none (recurrent models, relative positions).
 

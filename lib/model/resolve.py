@@ -206,6 +206,8 @@ def _describe(config: Mapping[str, Any], beside: Mapping[str, Any] | None) -> Mo
             vision=vision,
             sound=sound,
             caps_logits=bool(getattr(built.config.get_text_config(), "final_logit_softcapping", None)),
+            drops_hidden=parameters.drops_out(built.config, parameters.HIDDEN_DROPOUT),
+            drops_scores=parameters.drops_out(built.config, parameters.SCORE_DROPOUT),
             picture_pass=None if terms or unknown or optional.caveats else run_picture_pass(built),
         )
     except AdvisorError:

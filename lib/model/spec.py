@@ -305,6 +305,7 @@ class ModelSpec:
     `vision` is None where the model takes no pictures, or where what one becomes is not known here; so is `sound`, what its encoder makes
     of sound. `picture_pass` is that of an encoder that reads a picture, or a spectrogram, in place of tokens. `read_with_token`: a
     visitor's token read it, so nothing of it goes where others see it. `caps_logits`: logits pass a tanh, which a training step keeps.
+    `drops_hidden`, `drops_scores`: dropout is active in training, on the outputs of attention and MLP and on the scores of attention.
     """
 
     id: str
@@ -335,6 +336,8 @@ class ModelSpec:
     picture_pass: PicturePass | None = None
     read_with_token: bool = False
     caps_logits: bool = False
+    drops_hidden: bool = False
+    drops_scores: bool = False
 
     @property
     def is_mixture(self) -> bool:
