@@ -7,11 +7,12 @@
 
 The law has no constant for a model or a method. The fit has three shares of torch's allocator for the typical value: equal lengths; varying
 lengths with layers that are recomputed; varying lengths with activations that are kept. A share that fewer than three runs show is 0. The
-upper estimate is one factor on the typical value, a quantile of reserved over typical bytes of all runs. All stacks are fitted together. A
-stack is judged by constants that have not seen it; a stack that alone has runs of a kind is judged model by model. The curve of the
-quantile against the median excess is printed. The constants of `lib.speed.training` are fitted by least squares of logarithms on published
-steps and on those of this project (`scripts/own_points.py`). A model's runs are weighted by the root of their number; those of rollouts by
-the trainer's own model on the rollouts of this project. No run of verl or NeMo RL is in a fit (`scripts/check_rl.py`).
+upper estimate is one factor on the typical value, a quantile of reserved over typical bytes of all runs. All stacks are fitted together,
+and this project's runs with them. A stack is judged by constants that have not seen it; a stack that alone has runs of a kind, and this
+project's runs, model by model. The curve of the quantile against the median excess is printed. The constants of `lib.speed.training` are
+fitted by least squares of logarithms on published steps and on those of this project (`scripts/own_points.py`). A model's runs are weighted
+by the root of their number; those of rollouts by the trainer's own model on the rollouts of this project. No run of verl or NeMo RL is in a
+fit (`scripts/check_rl.py`).
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ TOO_LOW = -0.1
 LEAST_RUNS = 3
 """Runs of a kind that a share is fitted on; and that other stacks need, before a stack is left out whole."""
 FIXED = Bytes(GIB // 2)
+OWN = "this project"
 Floats = NDArray[np.float64]
 
 
@@ -95,6 +97,8 @@ class RunSizes(NamedTuple):
     kind: int
     reserved: int
     source: str
+    informs: bool
+    """Whether its share is fitted on it: equal lengths whose activations are kept leave few bytes that fragment."""
 
     def estimate(self, share: float) -> float:
         """Bytes that are typically reserved with this share."""
@@ -107,7 +111,7 @@ def measure_run(run: Run) -> RunSizes:
     kind = 0 if run.request.packing else 1 if run.request.checkpointing != "none" else 2
     tensors = np.asarray([float(sum(peak.values())) for peak in peaks])
     fragmented = np.asarray([float(fragmented_bytes(peak, run.request)) for peak in peaks])
-    return RunSizes(tensors, fragmented, kind, run.reserved_bytes, run.source)
+    return RunSizes(tensors, fragmented, kind, run.reserved_bytes, run.source, kind > 0 or run.request.checkpointing != "none")
 
 
 SHARES = np.linspace(0, 4, 401)
@@ -120,7 +124,7 @@ def _pinball(errors: Floats, quantile: float) -> Floats:
 
 def fit_share(runs: Sequence[RunSizes], kind: int) -> float:
     """The share of one kind of run, by the pinball loss of the logarithms of reserved over typical bytes; each stack weighs the same."""
-    shown = [run for run in runs if run.kind == kind]
+    shown = [run for run in runs if run.kind == kind and run.informs]
     if len(shown) < LEAST_RUNS:
         return 0.0
     weights = np.asarray([1 / sum(other.source == run.source for other in runs) for run in shown])
@@ -141,13 +145,26 @@ def fit(runs: Sequence[Run], upper: float = UPPER) -> AllocatorConstants:
     return AllocatorConstants(equal, varying, varying_kept, FIXED, round(float(factor), 3))
 
 
+def measured_here() -> list[Run]:
+    """The runs of this project, apart from pictures and experts.
+
+    Lengths varied for a few steps only, in which the allocator had not grown, so these runs are left out too.
+    """
+    return [
+        Run(source=OWN, model=one.spec.id, spec=one.spec, request=one.request, reserved_bytes=one.row["reserved"])
+        for one in own_runs(MEASURED)
+        if one.kind != "diffusion" and one.request.packing and not one.has_experts
+    ]
+
+
 def judge(runs: Sequence[Run], upper: float = UPPER) -> list[Judged]:
-    """Every run by constants that have not seen its stack; nor its model, where no other stack has three runs of its kind."""
+    """Every run by constants that have not seen its stack; nor its model, where it is ours or no other stack has three runs of its kind."""
     kinds = {id(run): measure_run(run).kind for run in runs}
     results, fits = [], dict[tuple[str, str], AllocatorConstants]()
     for run in runs:
         others = [other for other in runs if other.source != run.source and kinds[id(other)] == kinds[id(run)]]
-        left_out = ("source", run.source) if len(others) >= LEAST_RUNS else ("model", run.model)
+        by_source = run.source != OWN and len(others) >= LEAST_RUNS  # this project measured several stacks
+        left_out = ("source", run.source) if by_source else ("model", run.model)
         if left_out not in fits:
             name, value = left_out
             fits[left_out] = fit([other for other in runs if getattr(other, name) != value], upper)
@@ -174,7 +191,6 @@ MOST = (5.0, 5.0, 30.0, 50.0, 5e-3, 100.0, 30.0, 10.0, 2e-3)
 """Bounds of the fit: no rate above its ceiling, and an unpacked weight is written once at least."""
 UNSEEN = 0.03
 """Weight of the start values: a constant that no run of a fit shows keeps its own."""
-OWN = "this project"
 
 
 def timed_works(facts: Path) -> list[TimedWork]:
@@ -377,7 +393,9 @@ def _constants(constants: AllocatorConstants, runs: Sequence[Run]) -> dict[str, 
     return {
         "checked": CHECKED,
         "memory": {
-            "source": "scripts/check_training.py on published runs: " + ", ".join(sorted({run.source for run in runs})),
+            "source": "scripts/check_training.py on published runs: "
+            + ", ".join(sorted({run.source for run in runs} - {OWN}))
+            + ", and on those of this project",
             "runs": len(runs),
             "quantiles": {"typical": TYPICAL, "upper": UPPER},
             **{f"{name}_share": getattr(constants, name) for name in KINDS},
@@ -385,6 +403,17 @@ def _constants(constants: AllocatorConstants, runs: Sequence[Run]) -> dict[str, 
             "upper_factor": constants.upper,
         },
     }
+
+
+def _print_stacks(runs: Sequence[Run], left_out: Sequence[Judged], allocator: AllocatorConstants) -> None:
+    """Errors by stack, left out and in the fit."""
+    shipped = [Judged(run=run, memory=estimate_training(run.spec, run.request, allocator)) for run in runs]
+    for title, judged in (("stack, left out", left_out), ("stack, in the fit", shipped)):
+        print(f"{title:20} {'runs':>5} {'median':>8} {'bias':>8} {'too low':>8} {'covered':>8} {'high':>8}")
+        for source in dict.fromkeys(one.run.source for one in judged):
+            print(_line(source, [one for one in judged if one.run.source == source]))
+        print(_line("all published", [one for one in judged if one.run.source != OWN]))
+        print(_line("all", judged))
 
 
 def main() -> int:
@@ -398,8 +427,10 @@ def main() -> int:
     wrong = check_counts(arguments.facts)
     if wrong:
         parser.error(f"not the printed number of parameters: {', '.join(wrong)}")
-    runs = [*single_device_runs(arguments.facts), *other_runs(arguments.facts)]
-    results = judge(runs)
+    theirs = [*single_device_runs(arguments.facts), *other_runs(arguments.facts)]
+    runs = [*theirs, *measured_here()]
+    judged_here = judge(runs)
+    results = [one for one in judged_here if one.run.source != OWN]
     if arguments.all:
         for one in sorted(results, key=lambda judged: abs(judged.error)):
             r = one.run.request
@@ -408,12 +439,7 @@ def main() -> int:
                 f"{one.typical / GIB:7.2f} of {one.run.reserved_bytes / GIB:7.2f} GiB  {one.run.source}"
             )
     allocator = fit(runs)
-    shipped = [Judged(run=run, memory=estimate_training(run.spec, run.request, allocator)) for run in runs]
-    for title, judged in (("stack, left out", results), ("stack, in the fit", shipped)):
-        print(f"{title:20} {'runs':>5} {'median':>8} {'bias':>8} {'too low':>8} {'covered':>8} {'high':>8}")
-        for source in dict.fromkeys(one.run.source for one in judged):
-            print(_line(source, [one for one in judged if one.run.source == source]))
-        print(_line("all", judged))
+    _print_stacks(runs, judged_here, allocator)
     _print_curve(runs)
     figures = _side_by_side(results)
     _print_failed_runs(arguments.facts)

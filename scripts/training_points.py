@@ -85,6 +85,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
 of parameters that the facts print (`check_counts`)."""
 
 
+KEEPS_GRADIENTS = frozenset({"hf-perf-guide"})
+"""Sources with torch before 2.0, where `zero_grad` filled gradients with zeros: they stay on the device between steps, as with
+accumulation."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """A published run: its request, and the bytes that its allocator had reserved."""
@@ -151,7 +156,7 @@ def _request(point: dict[str, Any], spec: ModelSpec) -> TrainingRequest | None:
         attention="flash" if attention.startswith("flash") else "eager" if attention.startswith(("eager", "model code")) else "sdpa",
         sequence_tokens=point["seq_len"],
         micro_batch=point["batch"],
-        accumulation=point.get("grad_accum") or 1,
+        accumulation=max(point.get("grad_accum") or 1, 2 if point["source"] in KEEPS_GRADIENTS else 1),
         stack=STACKS[point["source"]],
         packing=_lengths_are_equal(point),
         fused_loss=_fuses(point),

@@ -275,7 +275,8 @@ def temporary_bytes(peak: dict[str, int]) -> int:
 
 def recurring_bytes(peak: dict[str, int], *, recomputes: bool) -> int:
     """The temporary bytes that are allocated more than once in a micro-batch: logits and loss, recomputed layers, passing gradients."""
-    return temporary_bytes(peak) - peak.get(StepPart.COPIES, 0) - (0 if recomputes else peak.get(StepPart.SAVED_ACTIVATIONS, 0))
+    once = (StepPart.COPIES,) if recomputes else (StepPart.COPIES, StepPart.SAVED_ACTIVATIONS, StepPart.ENCODER)
+    return temporary_bytes(peak) - sum(peak.get(part, 0) for part in once)
 
 
 def engine_bytes(peak: dict[str, int]) -> int:

@@ -5,7 +5,9 @@
     lower   = tensors
 
 The allocator keeps freed blocks. A block serves a later tensor only if it is large enough, so the share depends on the order in which
-tensors of different sizes are freed. Three cases have a share of their own (`AllocatorConstants`). The factor is a quantile of reserved
+tensors of different sizes are freed. Activations that are kept until the backward pass are allocated once in each micro-batch, in the same
+order, so their blocks fit the next micro-batch (`scripts/simulate_allocator.py` reserves 1 to 2 % more for an encoder's step with equal
+lengths). Three cases have a share of their own (`AllocatorConstants`). The factor is a quantile of reserved
 over typical bytes, pooled over all stacks: an upper share for each case was too wide where few runs had been published.
 `scripts/check_training.py` fits all of them on published runs and writes `lib/data/training_constants.json`.
 """
@@ -28,7 +30,7 @@ class AllocatorConstants(NamedTuple):
     """Bytes that torch's allocator reserves beyond the tensors, fitted on published runs."""
 
     equal: float
-    """Share of the temporary bytes, where all micro-batches have the same length."""
+    """Share of the recurring bytes, where all micro-batches have the same length."""
     varying: float
     """Share of the recurring bytes, where lengths vary and layers are recomputed."""
     varying_kept: float
@@ -77,10 +79,11 @@ def count_longest_row(request: TrainingRequest) -> int:
 
 def fragmented_bytes(peak: dict[str, int], request: TrainingRequest) -> int:
     """Bytes of a moment whose freed blocks the allocator cannot always use again; its shares are shares of these."""
-    return law.temporary_bytes(peak) if request.packing else law.recurring_bytes(peak, recomputes=request.checkpointing != "none")
+    return law.recurring_bytes(peak, recomputes=request.checkpointing != "none")
 
 
 def reserve_bytes(peak: dict[str, int], request: TrainingRequest, share: float) -> float:
     """Bytes that the allocator has reserved at a moment, without the fixed part."""
-    encoder = 0 if request.packing else peak.get(law.StepPart.ENCODER, 0)  # pictures and windows of sound have one size
+    apart = not request.packing and request.checkpointing != "none"  # pictures and windows of sound have one size
+    encoder = peak.get(law.StepPart.ENCODER, 0) if apart else 0
     return sum(peak.values()) + share * (fragmented_bytes(peak, request) - encoder) + load_constants().equal * encoder

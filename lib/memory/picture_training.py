@@ -426,7 +426,7 @@ def estimate_picture_training(spec: ModelSpec, request: TrainingRequest, constan
     fitted = constants or load_constants()
 
     def reserve(peak: Mapping[str, int]) -> float:
-        return sum(peak.values()) + fitted.equal * law.temporary_bytes(dict(peak))
+        return sum(peak.values()) + fitted.equal * law.recurring_bytes(dict(peak), recomputes=request.checkpointing != "none")
 
     fullest = max(moments.values(), key=reserve)
     parts = {str(name): size for name, size in fullest.items() if size}

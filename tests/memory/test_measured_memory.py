@@ -60,11 +60,23 @@ def test_whole_prompt_logits_of_older_transformers() -> None:
 
 
 def test_lora_without_checkpointing() -> None:
-    """LoRA and QLoRA runs of litgpt on one card: half within 13 %, all within 23 %, and most of them are not too low."""
-    found = [*errors(source="litgpt", method="lora"), *errors(source="litgpt", method="qlora")]
-    assert statistics.median(map(abs, found)) <= 0.13
-    assert max(map(abs, found)) <= 0.23
-    assert sum(error < -0.1 for error in found) <= 0.25 * len(found)
+    """LoRA runs of litgpt on one card: half within 7 %, all within 12 %. No run of litgpt is in the fit."""
+    found = errors(source="litgpt", method="lora")
+    assert len(found) == 11
+    assert statistics.median(map(abs, found)) <= 0.07
+    assert max(map(abs, found)) <= 0.12
+
+
+def test_qlora_of_litgpt_is_too_low() -> None:
+    """QLoRA runs of litgpt: half within 21 %, all within 31 %, all too low.
+
+    TinyLlama took 2.7 GB more with QLoRA than with LoRA, although its weights were 1.6 GB smaller: litgpt keeps tensors that no law of
+    peft's stacks counts.
+    """
+    found = errors(source="litgpt", method="qlora")
+    assert len(found) == 8
+    assert statistics.median(map(abs, found)) <= 0.21
+    assert -0.31 <= min(found) <= max(found) < 0
 
 
 def test_sharded_lora_of_70_billion() -> None:
