@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from lib import catalog
 from lib.errors import UnsupportedModel
@@ -37,16 +36,15 @@ from lib.laws.training import StepPart
 from lib.memory.allocator import AllocatorConstants, fragmented_bytes
 from lib.memory.training import TrainingMemory, check_training, estimate_training, step_peaks
 from lib.model.spec import ModelSpec
-from lib.speed.rollouts import host_token_s, with_mean_lengths
-from lib.speed.training import Rates, StepWork, card_rates, step_work, time_step
-from lib.speed.training_constants import RolloutConstants, SpeedConstants
+from lib.speed.training_constants import SpeedConstants
 from lib.speed.training_hardware import judge_fit
 from lib.units import GIB, Bytes
 from lib.workload import TrainingRequest
-from scripts.accuracy import record, summarize_errors
-from scripts.own_points import MEASURED, OwnRun, own_runs, teaches_speed
+from scripts.accuracy import record
+from scripts.own_points import MEASURED, own_runs
 from scripts.sharded_points import print_sharded
-from scripts.training_points import Run, TimedRun, check_counts, failed_runs, notebook_runs, other_runs, single_device_runs, timed_runs
+from scripts.training_points import Run, check_counts, failed_runs, notebook_runs, other_runs, single_device_runs
+from scripts.training_speed_fit import COMMAND, OWN, fit_rollouts, judge_rollouts, report_speed
 
 OUTPUT = Path(__file__).resolve().parent.parent / "lib" / "data" / "training_constants.json"
 CHECKED = "2026-11-26"
@@ -54,7 +52,6 @@ TOO_LOW = -0.1
 LEAST_RUNS = 3
 """Runs of a kind that a share is fitted on; and that other stacks need, before a stack is left out whole."""
 FIXED = Bytes(GIB // 2)
-OWN = "this project"
 Floats = NDArray[np.float64]
 
 
@@ -146,14 +143,14 @@ def fit(runs: Sequence[Run], upper: float = UPPER) -> AllocatorConstants:
 
 
 def measured_here() -> list[Run]:
-    """The runs of this project, apart from pictures and experts.
+    """The runs of this project, apart from pictures.
 
     Lengths varied for a few steps only, in which the allocator had not grown, so these runs are left out too.
     """
     return [
         Run(source=OWN, model=one.spec.id, spec=one.spec, request=one.request, reserved_bytes=one.row["reserved"])
         for one in own_runs(MEASURED)
-        if one.kind != "diffusion" and one.request.packing and not one.has_experts
+        if one.kind != "diffusion" and one.request.packing
     ]
 
 
@@ -170,93 +167,6 @@ def judge(runs: Sequence[Run], upper: float = UPPER) -> list[Judged]:
             fits[left_out] = fit([other for other in runs if getattr(other, name) != value], upper)
         results.append(Judged(run=run, memory=estimate_training(run.spec, run.request, fits[left_out])))
     return results
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedWork:
-    """A timed run with its work and the ceilings of its card."""
-
-    run: TimedRun
-    work: StepWork
-    rates: Rates
-
-    def error(self, constants: SpeedConstants) -> float:
-        """Relative error of the predicted seconds."""
-        return time_step(self.work, constants, self.rates, self.run.request.accumulation) / self.run.step_s - 1
-
-
-START = (1.7, 1.5, 2.0, 8.0, 1e-3, 5.0, 1.5, 1.0, 1e-4)
-LEAST = (1.0, 1.0, 0.05, 0.05, 1e-5, 0.5, 1.0, 0.01, 1e-6)
-MOST = (5.0, 5.0, 30.0, 50.0, 5e-3, 100.0, 30.0, 10.0, 2e-3)
-"""Bounds of the fit: no rate above its ceiling, and an unpacked weight is written once at least."""
-UNSEEN = 0.03
-"""Weight of the start values: a constant that no run of a fit shows keeps its own."""
-
-
-def timed_works(facts: Path) -> list[TimedWork]:
-    """Every timed run on a card of the catalog."""
-    cards = catalog.load().accelerators
-    works = []
-    for run in timed_runs(facts):
-        rates = card_rates(cards[run.card]) if run.card in cards else None
-        if rates is not None:
-            works.append(TimedWork(run=run, work=step_work(run.spec, run.request), rates=rates))
-    for one in filter(teaches_speed, own_runs(MEASURED)):
-        rates = card_rates(one.card)
-        if rates is not None:
-            request, seconds = (
-                with_mean_lengths(one.request),
-                one.row["step_s"] - one.row["phases"].get("rollout", {"seconds": 0})["seconds"],
-            )
-            run = TimedRun(source=OWN, model=one.spec.id, card=one.card.id, spec=one.spec, request=request, step_s=seconds)
-            works.append(TimedWork(run=run, work=step_work(one.spec, request), rates=rates))
-    return works
-
-
-def fit_rollouts(runs: Sequence[OwnRun]) -> RolloutConstants:
-    """The host's seconds for a layer and an adapter of each token, by least squares of relative errors."""
-    ones = [
-        [host_token_s(run.spec, run.request, only) / _token_s(run) for only in (RolloutConstants(1, 0), RolloutConstants(0, 1))]
-        for run in runs
-    ]
-    found, *_ = np.linalg.lstsq(np.asarray(ones), np.ones(len(ones)), rcond=None)
-    return RolloutConstants(*(float(f"{value:.3g}") for value in found))
-
-
-def _token_s(run: OwnRun) -> float:
-    return float(run.row["phases"]["rollout"]["seconds"]) / run.request.rollout.completion_tokens
-
-
-def judge_rollouts(runs: Sequence[OwnRun]) -> list[float]:
-    """Predicted / measured of every model's rollouts by constants that were fitted without it."""
-    ratios = []
-    for run in runs:
-        constants = fit_rollouts([other for other in runs if other.spec.id != run.spec.id])
-        ratios.append(host_token_s(run.spec, run.request, constants) / _token_s(run))
-    return ratios
-
-
-def fit_speed(runs: Sequence[TimedWork]) -> SpeedConstants:
-    """The constants of these runs."""
-    weights = {model: sum(one.run.model == model for one in runs) ** -0.5 for model in {one.run.model for one in runs}}
-
-    def residuals(x: Floats) -> Floats:
-        constants = SpeedConstants(*np.exp(x))
-        errors = [weights[one.run.model] * np.log1p(one.error(constants)) for one in runs]
-        return np.asarray([*errors, *(UNSEEN * (x - np.log(START)))])
-
-    bounds = (np.log(LEAST), np.log(MOST))
-    solution = least_squares(residuals, np.log(START), loss="soft_l1", f_scale=0.1, bounds=bounds)
-    return SpeedConstants(*(float(f"{value:.3g}") for value in np.exp(solution.x)))
-
-
-def judge_speed(runs: Sequence[TimedWork]) -> dict[str, list[float]]:
-    """Errors of every model's runs by constants that were fitted without it."""
-    errors: dict[str, list[float]] = {}
-    for model in dict.fromkeys(one.run.model for one in runs):
-        constants = fit_speed([one for one in runs if one.run.model != model])
-        errors[model] = [one.error(constants) for one in runs if one.run.model == model]
-    return errors
 
 
 def _line(name: str, runs: Sequence[Judged]) -> str:
@@ -447,39 +357,15 @@ def main() -> int:
     _print_notebooks(arguments.facts)
     print_sharded(arguments.facts)
     print(f"constants of all stacks: {allocator}")
-    timed = timed_works(arguments.facts)
-    by_model = judge_speed(timed)
-    errors = [error for of in by_model.values() for error in of]
-    print(f"\n{'speed, model left out':34} {'runs':>5} {'median':>8} {'bias':>8}")
-    own = {one.run.model for one in timed if one.run.source == OWN}
-    published = [error for model, of in by_model.items() if model not in own for error in of]
-    ours = [error for model, of in by_model.items() if model in own for error in of]
-    for model, of in [
-        *by_model.items(),
-        ("models that others measured", published),
-        ("models that this project measured", ours),
-        ("all", errors),
-    ]:
-        print(f"{model:34} {len(of):5} {statistics.median(map(abs, of)):8.1%} {statistics.median(of):+8.1%}")
     if arguments.record:
-        command = "python -m scripts.check_training FACTS --record"
-        record("training", command, figures)
-        record(
-            "training speed",
-            command,
-            [
-                {"steps": name, **summarize_errors([1 + error for error in of])}
-                for name, of in (("published steps", published), ("steps of this project", ours))
-            ],
-        )
-    constants = fit_speed(timed)
-    print(f"constants of all models: {constants}")
+        record("training", COMMAND, figures)
+    speed = report_speed(arguments.facts, records=arguments.record)
     written = [run for run in own_runs(MEASURED) if run.request.samples and not run.has_experts]
     rollouts, ratios = fit_rollouts(written), judge_rollouts(written)
     off = statistics.median(abs(ratio - 1) for ratio in ratios)
     print(f"rollouts by transformers, model left out: n = {len(ratios)}, median error {off:.1%}; {rollouts}")
     if arguments.write:
-        content = _constants(allocator, runs) | {"speed": _speed(constants, errors, {one.run.source for one in timed})}
+        content = _constants(allocator, runs) | {"speed": _speed(*speed)}
         content["rollout"] = {
             "source": "scripts/check_training.py on runs of this project",
             "runs": len(written),

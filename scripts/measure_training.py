@@ -3,6 +3,7 @@
     python -m scripts.measure_training --out rows.json               every case of scripts/training_cases.json
     python -m scripts.measure_training --out rows.json --only grpo   cases whose name contains a word
     python -m scripts.measure_training --out rows.json --tiny        shrunken models on the CPU, to try the script
+    python -m scripts.measure_training --out rows.json --only flux --without-cudnn   FLUX, which cuDNN's attention of torch 2.11 ended
 
 Models have random weights and the published shapes (`lib/data/model_configs.jsonl.gz`), so that nothing is downloaded. They are trained by
 TRL, transformers, sentence-transformers and peft; pictures by diffusers' models in a loop like that of its examples. Sequences have exactly
@@ -209,7 +210,10 @@ def main() -> int:
     parser.add_argument("--skip", nargs="*", default=[], help="names of cases that are left out")
     parser.add_argument("--tiny", action="store_true", help="shrunken models")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after so many seconds")
+    parser.add_argument("--without-cudnn", action="store_true", help="attention by torch's own kernels")
     asked = parser.parse_args()
+    if asked.without_cudnn:
+        torch.backends.cuda.enable_cudnn_sdp(enabled=False)
     started = time.perf_counter()
     configs, rows = read_configs(), []
     for listed in json.loads(asked.cases.read_text(encoding="utf-8")):

@@ -86,7 +86,16 @@ def teaches_speed(run: OwnRun) -> bool:
 
     With each new length torch's sdpa lets cuDNN build a plan, which takes up to seconds and fades as lengths repeat.
     """
-    return run.kind in TEXT and not run.has_experts and not run.case.get("row_tokens") and run.name != ENDED_EARLY
+    return not run.has_experts and _has_equal_rows(run)
+
+
+def teaches_experts(run: OwnRun) -> bool:
+    """Whether the constants of experts are fitted on this run."""
+    return run.has_experts and _has_equal_rows(run)
+
+
+def _has_equal_rows(run: OwnRun) -> bool:
+    return run.kind in TEXT and not run.case.get("row_tokens") and run.name != ENDED_EARLY
 
 
 def ask(spec: ModelSpec, case: dict[str, Any]) -> TrainingRequest:

@@ -33,6 +33,7 @@ from lib.memory.stacks import STACK_TRAITS, adapter_bytes, autocasts_stream, fus
 from lib.memory.tower import check_media, encoder_tensors, find_encoder, hears, is_cross, read_media
 from lib.memory.trained import (
     MATRIX,
+    adapted_experts,
     count_frozen,
     count_trained,
     encoder_components,
@@ -84,6 +85,12 @@ def check_training(spec: ModelSpec, request: TrainingRequest) -> None:
     if request.method != "full" and spec.tensors:
         linear = [group for group in spec.tensors if takes_adapter(group, spec, request)]
         check_targets(request.target_modules, [module_of(group) for group in linear])
+        if request.method == "dora" and adapted_experts(spec, request):
+            raise BadArgument(
+                "method",
+                request.method,
+                "lora; or matrices of attention as target_modules: peft puts adapters on the experts of this model, where it has no DoRA",
+            )
         adapted = [group for group in linear if is_adapted(group, spec, request)]
         for group in sorted(adapted, key=lambda group: min(group.shape)):
             check_rank(request.rank, module_of(group), *group.shape)
@@ -163,6 +170,10 @@ class _TrainedModel(NamedTuple):
     layers: int
     vocabulary: int
     dora_step: int
+    merged: int
+    """Weights of experts to which adapters were added, all layers."""
+    merged_layer: int
+    """Those of one layer, and the gradient of the larger of the two."""
 
 
 @lru_cache(maxsize=512)
@@ -218,7 +229,14 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
     return _TrainedModel(
         weight_bytes, upcast, ends, largest_end, table, tied, precision, element, trained, adapters, saved, crossed,
         count_frozen(spec, request), largest, sizes.hidden, max(1, sizes.layers), sizes.vocabulary, dora,
+        *_merged_bytes(spec, request, element),
     )  # fmt: skip
+
+
+def _merged_bytes(spec: ModelSpec, request: TrainingRequest, element: int) -> tuple[int, int]:
+    """Bytes of experts' weights with their adapters added: of all layers; of one layer with the gradient of its largest."""
+    each = [element * of.group.parameters // of.group.count for of in adapted_experts(spec, request)]
+    return sum(element * of.group.parameters for of in adapted_experts(spec, request)), sum(each) + max(each, default=0)
 
 
 class _Step(NamedTuple):
@@ -244,11 +262,14 @@ def _build_step(spec: ModelSpec, request: TrainingRequest) -> _Step:
     # Activations: of all layers, of the one that is recomputed, and the checkpoints between layers.
     crossed = request.micro_batch * read_media(spec, request).cross_positions
     states_read = crossed * of.width * of.hidden  # the encoder's output, which all layers of cross-attention read
-    whole = tokens * (saved.layers + request.sequence_tokens * saved.layers_by_length) + crossed * of.crossed.layers + states_read
+    whole = (
+        tokens * (saved.layers + request.sequence_tokens * saved.layers_by_length) + crossed * of.crossed.layers + states_read + of.merged
+    )
     one = (
         request.pass_tokens * (saved.one_layer + request.sequence_tokens * saved.one_layer_by_length)
         + crossed * of.crossed.one_layer
         + of.largest_dequantized
+        + of.merged_layer
         + of.dora_step
     )
     recomputes = request.checkpointing != "none"

@@ -21,7 +21,7 @@ from lib.memory.picture_training import refuse_picture_arguments, trains_picture
 from lib.memory.rollouts import check_rollout_split, estimate_step, prompt_tokens, server_tensor_parallel, value_model_bytes
 from lib.memory.stacks import SPEECH_STACK, STACK_TRAITS, fuses_loss, is_modelled
 from lib.memory.tower import find_encoder, hears, read_examples
-from lib.memory.trained import frozen_pattern, trained_encoder
+from lib.memory.trained import adapted_experts, frozen_pattern, trained_encoder
 from lib.memory.training import check_training
 from lib.model.spec import ModelSpec
 from lib.platforms import TRAITS
@@ -264,7 +264,7 @@ _TOWERS = frozenset({"vision_tower", "audio_tower"})
 
 def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
     encoder = find_encoder(spec, request)
-    towers = any(group.component in _TOWERS for group in spec.tensors)
+    towers, merged = any(group.component in _TOWERS for group in spec.tensors), bool(adapted_experts(spec, request))
     holds = {
         "training_reserved": True,
         "training_text_only": towers and encoder is None,
@@ -275,7 +275,8 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
         "training_activation": request.checkpointing == "none"
         and not any("gate" in group.name for group in spec.tensors if group.component not in _TOWERS),
         "training_without_bf16": request.precision == "bf16",
-        "training_experts": request.method != "full" and any(group.kind == "expert" for group in spec.tensors),
+        "training_experts": request.method != "full" and not merged and any(group.kind == "expert" for group in spec.tensors),
+        "training_adapted_experts": merged,
     }
     lengths = {
         "micro_batch": request.micro_batch,

@@ -1,7 +1,7 @@
 """Seconds of a step of GRPO: rollout by the law of serving, scoring and update by the law of training.
 
     rollout    answers · mean length / rate, then the longest answer alone (`lib.laws.rl`), and handing the weights to vLLM; written by the
-               trainer's own model at least longest · (c_r · layers + c_a · adapters), and bytes of unpacked weights as in training
+               trainer's own model at least longest · (c_r · layers + c_a · adapters), and bytes of unpacked and merged weights a token
     scoring    the forward passes without gradient
     update     forward, backward and optimizer of all micro-batches
 
@@ -32,7 +32,7 @@ from lib.memory.rollouts import (
 )
 from lib.precision import weight_format
 from lib.request.serving import DEFAULTS
-from lib.speed.adapter_work import count_adapters, count_unpacked
+from lib.speed.adapter_work import MERGE_PASSES, count_adapters, count_experts, count_unpacked
 from lib.speed.batch import SpeedRequest
 from lib.speed.estimate import predict_speed
 from lib.speed.hardware import find_link_rate
@@ -106,7 +106,7 @@ def time_rollouts(spec: ModelSpec, request: TrainingRequest, card: Accelerator, 
     )
     # The trainer's own model is at least as slow as the host that launches its kernels.
     if traits.starts_together:
-        writing = max(writing, longest * host_token_s(spec, request, load_rollout())) + longest * _unpack_token_s(spec, request, card)
+        writing = max(writing, longest * host_token_s(spec, request, load_rollout())) + longest * _weights_token_s(spec, request, card)
     return writing + _sync_seconds(spec, request, card)
 
 
@@ -115,10 +115,11 @@ def host_token_s(spec: ModelSpec, request: TrainingRequest, constants: RolloutCo
     return constants.layer_s * layer_sizes(spec).layers + constants.adapter_s * count_adapters(spec, request).matrices
 
 
-def _unpack_token_s(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> float:
-    """Seconds in which bitsandbytes unpacks all weights for one token."""
+def _weights_token_s(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> float:
+    """Seconds for one token in which bitsandbytes unpacks all weights, and peft adds adapters to the weights of experts."""
     constants, _ = load_speed()
-    return constants.unpack * count_unpacked(spec, request) / card.bandwidth
+    moved = constants.unpack * count_unpacked(spec, request) + MERGE_PASSES * count_experts(spec, request).merged_bytes
+    return moved / card.bandwidth
 
 
 def _sync_seconds(spec: ModelSpec, request: TrainingRequest, card: Accelerator) -> float:

@@ -5,14 +5,21 @@ Time of one step: FLOPs, traffic of activations, the host, the update, unpacking
     FLOPs   passes · (2·P + 2·T·q·L)     a token; P parameters that it passes, head included; q width of the queries, causal
     passes  forward 1, backward 2 in full and 1 with adapters (frozen weights need no gradient), 1 more where activations are recomputed
     calls   forward 1, backward 1, recomputed 1
-    step    max(c_f · FLOPs / peak + (c_a · kept + c_s · scores + c_l · adapted) / bandwidth,
-                (c_h · layers + c_m · adapters) · calls + (c_r · layers + c_k · adapters) · passes without gradient)  each micro-batch
+    step    max(c_f · FLOPs / peak + (c_a · kept + c_s · scores + c_l · adapted + c_e · routed + c_g · merged) / bandwidth,
+                (c_h · layers + c_m · adapters + c_x · layers with experts) · calls
+                + (c_r · layers + c_k · adapters) · passes without gradient)                              each micro-batch
             + c_q · bytes of unpacked weights · passes / bandwidth                                 each micro-batch
             + c_u · bytes of trained parameters / bandwidth                                           each step
 
     kept and scores   once for forward and backward, and a third more for each pass without gradient
     adapted           12 · (rows + columns) of every matrix with an adapter, for each token and call: casts of the adapter's input to
                       float32 and back, and its product, scaled and added; a reference has its adapters switched off
+
+    routed            inputs and outputs of the matrices of a token's k experts, each call: they are gathered, sorted, masked and summed
+    merged            weights of experts with adapters, each call: peft adds the adapters to all of them, and computes their gradient
+
+Experts also read all their weights in each call, at 0.77 of the bandwidth (grouped products with few rows an expert on an H100, 6 shapes,
+2026-11-26). With 1,000 rows an expert their products reach 0.8 of a dense one's rate.
 
 An encoder of pictures or sound adds its own: (2·P + 4·n·w·L) for each of its positions, n of which one attends to; forward 1, 1 if
 gradients pass it, 1 if it trains in full, and 1 if it is recomputed.
@@ -28,8 +35,8 @@ States in host memory add the bytes that pass each GPU's link to the host, and t
 full rate of link and memory: the least possible. With DeepSpeed the range reaches to copies of pageable memory (`PAGEABLE_COPY`) and an
 update at `SLOWEST_UPDATE`. Activations in host memory add nothing, because they move behind the computation. Of several devices each takes
 its own micro-batches; what passes their link comes on top, half of it behind the computation. Limits: dense peaks as published; no
-pipeline or tensor parallelism; devices of one machine; experts cost more than their FLOPs (gathers, casts, grouped products), which four
-runs of this project took 1.4 to 2.3 times as long for. Source of the FLOPs: Kaplan et al. 2020, arXiv:2001.08361 (6·N in full); Korthikanti
+pipeline or tensor parallelism; devices of one machine; the constants of experts are those of transformers 5.17 on one H100. Source of the
+FLOPs: Kaplan et al. 2020, arXiv:2001.08361 (6·N in full); Korthikanti
 et al. 2022, arXiv:2205.05198 (recomputation).
 """
 
@@ -47,7 +54,7 @@ from lib.memory.tower import find_encoder, hears, is_cross, read_media
 from lib.memory.training import step_traffic
 from lib.request.objectives import AS_TRL
 from lib.request.sharding import SHARDING_TRAITS
-from lib.speed.adapter_work import count_adapters, count_unpacked
+from lib.speed.adapter_work import count_adapters, count_experts, count_unpacked
 from lib.speed.hardware import HALVES, card_class, find_host_link_rate, find_link_rate
 from lib.speed.model_work import count_multiplied
 from lib.speed.rollouts import GrpoSeconds, time_rollouts, with_mean_lengths
@@ -74,6 +81,8 @@ little too: its README has 20.9 s a step for Llama 3.1 70B on 8 A100, and this l
 class StepWork(NamedTuple):
     """Work of a micro-batch: FLOPs, bytes of activations, scores and adapters, layers and adapters · calls, bytes of unpacked weights.
 
+    Those of experts: bytes that are routed, merged and read, layers with experts · calls.
+
     `quiet_host_s` are the host's seconds for passes without gradient. `trained_bytes` are those of a step.
     """
 
@@ -86,6 +95,10 @@ class StepWork(NamedTuple):
     quiet_host_s: float
     trained_bytes: float
     unpacked_bytes: float
+    routed_bytes: float = 0.0
+    merged_bytes: float = 0.0
+    expert_bytes: float = 0.0
+    host_experts: float = 0.0
 
 
 class StepSpeed(NamedTuple):
@@ -116,6 +129,8 @@ def count_calls(request: TrainingRequest) -> int:
 
 _FORWARD_SHARE = 1 / 3
 """Of the bytes that a forward and a backward pass move, those of a forward pass."""
+_GROUPED_SHARE = 0.77
+"""Of the memory's bandwidth, at which grouped products read the weights of experts: 0.73 to 0.86 with up to 64 rows an expert."""
 _ADAPTED_BYTES = 12
 """Of a row or column of an adapted matrix, for each token and call: an input of 2 bytes is read, cast to 4 and back to 2; a product of 2 is
 written, read, scaled, read and added to another."""
@@ -133,9 +148,9 @@ def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
         request.passes_without_gradient,
         1 + _FORWARD_SHARE * request.passes_without_gradient,
     )
-    rollout, again = load_rollout(), request.policy_passes
+    rollout, again, experts = load_rollout(), request.policy_passes, count_experts(spec, request)
     return StepWork(
-        flops=float(passes * (tokens * each + encoder.crossed_flops)) + encoder.flops,
+        flops=float(passes * (tokens * each + encoder.crossed_flops) + 2 * tokens * experts.gradient_parameters) + encoder.flops,
         kept_bytes=moves * traffic.kept_bytes,
         score_bytes=moves * traffic.score_bytes,
         adapted_bytes=float(_ADAPTED_BYTES * adapters.width * tokens * (calls + again)),
@@ -144,6 +159,10 @@ def step_work(spec: ModelSpec, request: TrainingRequest) -> StepWork:
         quiet_host_s=rollout.layer_s * sizes.layers * quiet + rollout.adapter_s * adapters.matrices * again,
         trained_bytes=float(traffic.trained_bytes),
         unpacked_bytes=float(count_unpacked(spec, request) * passes),
+        routed_bytes=float(experts.routed_bytes * tokens * (calls + quiet)),
+        merged_bytes=float(experts.merged_bytes * (calls + again)),
+        expert_bytes=float(experts.weight_bytes * (calls + quiet)),
+        host_experts=float(experts.layers * calls),
     )
 
 
@@ -199,9 +218,13 @@ def card_rates(card: Accelerator) -> Rates | None:
 def time_step(work: StepWork, constants: SpeedConstants, rates: Rates, accumulation: int = 1) -> float:
     """Seconds of a step on one device."""
     peak, bandwidth, gddr = rates
-    moved = (constants.kept * work.kept_bytes + constants.scores * work.score_bytes + constants.adapted * work.adapted_bytes) / bandwidth
+    moved = (
+        constants.kept * work.kept_bytes + constants.scores * work.score_bytes + constants.adapted * work.adapted_bytes
+        + constants.routed * work.routed_bytes + constants.merged * work.merged_bytes + work.expert_bytes / _GROUPED_SHARE
+    ) / bandwidth  # fmt: skip
     computes = (constants.flops_gddr if gddr else constants.flops) * work.flops / peak + moved
-    host = constants.host_s * work.host_layers + constants.adapter_s * work.host_adapters + work.quiet_host_s
+    host = constants.host_s * work.host_layers + constants.adapter_s * work.host_adapters + constants.expert_s * work.host_experts
+    host += work.quiet_host_s
     micro = max(computes, host) + constants.unpack * work.unpacked_bytes / bandwidth
     return accumulation * micro + constants.update * work.trained_bytes / bandwidth
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 
 class SpeedConstants(NamedTuple):
-    """The fitted constants: `flops` on cards with HBM, `host_s` and `adapter_s` seconds for a layer and for an adapter, each call.
+    """The fitted constants. `host_s`, `adapter_s` and `expert_s` are seconds of a call: of a layer, an adapter and a layer with experts.
 
-    The others are shares of a ceiling.
+    The others are shares of a ceiling; `flops` is that of cards with HBM. The last three are of experts.
     """
 
     flops: float
@@ -23,6 +23,9 @@ class SpeedConstants(NamedTuple):
     unpack: float
     adapted: float
     adapter_s: float
+    routed: float = 0.0
+    merged: float = 0.0
+    expert_s: float = 0.0
 
 
 class RolloutConstants(NamedTuple):
