@@ -41,7 +41,9 @@ measured by github.com/linkedin/Liger-Kernel benchmark/data (ead96b61).
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
+from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.laws import Law
@@ -166,6 +168,24 @@ def similarity_bytes(*, rows: int, candidates: int, sequences: int, hidden: int)
     """
     embeddings, scores = FLOAT32 * sequences * hidden, FLOAT32 * rows * candidates
     return LossBytes(Bytes(2 * embeddings + scores), Bytes(4 * embeddings + 3 * scores))
+
+
+LENGTH_SPREAD = 0.8
+"""Deviation of the lengths of rows of text over their mean; their logarithms are normal (`scripts/simulate_allocator.py`)."""
+_INTERVALS = 400
+
+
+def padding_factor(*, rows: int, limit_to_mean: float) -> float:
+    """Tokens of a batch that is padded to its longest row, over those of its rows, on average; rows are truncated at the limit.
+
+    >>> round(padding_factor(rows=1, limit_to_mean=4), 2), round(padding_factor(rows=4, limit_to_mean=4), 2)
+    (1.0, 1.8)
+    """
+    deviation = math.sqrt(math.log(1 + LENGTH_SPREAD**2))
+    logarithms = NormalDist(-(deviation**2) / 2, deviation)
+    width = limit_to_mean / _INTERVALS
+    shares = [logarithms.cdf(math.log((n + 0.5) * width)) for n in range(_INTERVALS)]
+    return sum(1 - share**rows for share in shares) / sum(1 - share for share in shares)
 
 
 class StepPart(StrEnum):

@@ -5,9 +5,9 @@
     lower   = tensors
 
 The allocator keeps freed blocks. A block serves a later tensor only if it is large enough, so the share depends on the order in which
-tensors of different sizes are freed. Activations that are kept until the backward pass are allocated once in each micro-batch, in the same
-order, so their blocks fit the next micro-batch (`scripts/simulate_allocator.py` reserves 1 to 2 % more for an encoder's step with equal
-lengths). Three cases have a share of their own (`AllocatorConstants`). The factor is a quantile of reserved
+tensors of different sizes are freed. Activations that are kept until the backward pass are allocated once in each micro-batch. With equal
+lengths the order is the same, so their blocks fit again: by the rules of `scripts/simulate_allocator.py` an encoder's step reserves 1 to
+2 % more than its tensors. Three cases have a share of their own (`AllocatorConstants`). The factor is a quantile of reserved
 over typical bytes, pooled over all stacks: an upper share for each case was too wide where few runs had been published.
 `scripts/check_training.py` fits all of them on published runs and writes `lib/data/training_constants.json`.
 """

@@ -42,7 +42,7 @@ from lib.speed.own_training import OwnTraining, judge_own, own_caveats
 from lib.speed.phases import split_step
 from lib.speed.rollouts import mean_lengths
 from lib.speed.shardings import find_shardings
-from lib.speed.training import train_on
+from lib.speed.training import count_padding, train_on
 from lib.speed.training_hardware import (
     TrainingOption,
     count_training,
@@ -283,6 +283,7 @@ def _caveats(spec: ModelSpec, request: TrainingRequest) -> tuple[Caveat, ...]:
         "longest_tokens": count_longest_row(request),
         "mean_tokens": request.row_tokens,
         "limit_tokens": request.sequence_tokens,
+        "padding": count_padding(request),
     }
     varying = () if request.packing else (Caveat("training_lengths_vary", lengths),)
     accumulated = (Caveat("training_accumulates", {"accumulation": request.accumulation}),) if request.accumulation > 1 else ()

@@ -31,6 +31,9 @@ hosts were up to twice as fast. In a profile there, a third of a 7B LoRA step wa
 (`tests/data/measured_training.json`). On an H100 torch's sdpa lets cuDNN build a plan for each new length of rows. That took seconds at
 first; it is not counted, because lengths repeat.
 
+Without packing a batch is padded to its longest row. The typical seconds are those of the rows; the slow end of the range counts padding
+that batches of random rows have.
+
 States in host memory add the bytes that pass each GPU's link to the host, and those that the optimizer on the CPU reads and writes, at the
 full rate of link and memory: the least possible. With DeepSpeed the range reaches to copies of pageable memory (`PAGEABLE_COPY`) and an
 update at `SLOWEST_UPDATE`. Activations in host memory add nothing, because they move behind the computation. Of several devices each takes
@@ -48,6 +51,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from lib.catalog.host_memory import assume_host
+from lib.laws.training import padding_factor
 from lib.memory.objectives import compute_model
 from lib.memory.resolve import layer_sizes
 from lib.memory.tower import find_encoder, hears, is_cross, read_media
@@ -270,7 +274,7 @@ def predict_step(
     if rates is None:
         return None
     constants, (low, high) = load_speed()
-    request = with_mean_lengths(request)
+    asked, request = request, with_mean_lengths(request)
     work = step_work(spec, request)
     alone = time_step(work, constants, rates, request.accumulation)
     host_s = _host_seconds(spec, request, card, host_rate or assume_host().bandwidth)
@@ -284,8 +288,15 @@ def predict_step(
         step += rollout
     tokens = request.step_tokens
     own = work.flops * request.accumulation * (count_passes(request) - (request.checkpointing != "none")) / count_passes(request)
-    slowest = step * high + _host_delay(spec, request, card, host_s)
+    slowest = step * high * count_padding(asked) + _host_delay(spec, request, card, host_s)
     return StepSpeed(step, tokens / slowest, tokens / step, tokens / step / low, own / (step * rates.peak), phases, host_s)
+
+
+def count_padding(request: TrainingRequest) -> float:
+    """Tokens of a micro-batch with its padding over those of its rows; 1 where rows are packed, or answers are written."""
+    if request.packing or request.samples or not request.row_tokens:
+        return 1.0
+    return padding_factor(rows=request.micro_batch, limit_to_mean=max(1.0, request.sequence_tokens / request.row_tokens))
 
 
 def train_on(card: Accelerator, request: TrainingRequest, capacity_bytes: int = 0) -> TrainingRequest:
