@@ -29,7 +29,7 @@ modules of a layer, with b bytes an element:
     matrix with an adapter        b·in of its own where the adapter is cast, b·r between A and B; DoRA: 2·b·out more
     attention                     b·(q + k + v) + its output, and 4 for each head   with eager also (4 + b) · heads · T scores
     rotated, of one fused matrix  b·(q + k) more                                    of towers: values keep the whole projection
-    MLP with a gate               b·3f          gate, its activation, up; their product is the input of the last matrix
+    MLP with a gate               b·3f          gate, its activation, up; 4·3f of bitsandbytes in a float32 stream
     MLP without                   b·f           what the activation function reads
     dropout                       h for each matrix that writes the stream: a mask; with eager also heads · T for that of the scores
     k experts of a token          b·k·(2f + f + h), and b·k·(h + f) where they train
@@ -190,6 +190,8 @@ class LayerTraining(NamedTuple):
     """Whether queries and keys of one fused projection are rotated: they become new tensors, and the values keep the whole projection."""
     float32_stream: bool = False
     """Whether hidden states pass between layers in float32 and autocast casts them for each matrix: its weight copies alone are cached."""
+    float32_outputs: bool = False
+    """Whether matrices of a float32 stream put out float32, as those of bitsandbytes do: gate, activation and up have four bytes then."""
     drops_hidden: bool = False
     """Whether dropout applies to the outputs of attention and MLP: each keeps a mask of one byte an element."""
     drops_scores: bool = False
@@ -290,7 +292,8 @@ def _matrices(
         scores = (FLOAT32 + b + training.drops_scores) * stack.heads if training.scores and others else 0.0  # BERT's writer is apart
     else:
         gated = bool(writers) and read >= 2 * written
-        keeps += b * read + (b * written if gated else 0)
+        width = FLOAT32 if training.float32_outputs else b
+        keeps += width * read + (width * written if gated else 0)
         keeps += sum(b * g.shape[1] for g in writers if _keeps_input(g, training))
     keeps += h * len(writers) if training.drops_hidden else 0
     for group in matrices:

@@ -214,7 +214,8 @@ def _describe(key: ById[ModelSpec], request: TrainingRequest) -> _TrainedModel:
         adapted=select_adapted(spec, request),
         rank=request.rank, casts=cast_bytes, dora=request.method == "dora", scores=decides,
         repeats=request.attention == "eager" or (request.attention == "sdpa" and request.packing),  # sdpa does where there is a mask
-        float32_stream=autocasts_stream(request), drops_hidden=spec.drops_hidden, drops_scores=spec.drops_scores,
+        float32_stream=autocasts_stream(request), float32_outputs=_upcasts(request),
+        drops_hidden=spec.drops_hidden, drops_scores=spec.drops_scores,
     )  # fmt: skip
     stack = LayerWidths(sizes.hidden, sizes.layers, sizes.heads, sizes.kv_heads, sizes.query_width // max(1, sizes.heads))
     dora = FLOAT32 * max((2 * g.shape[0] * g.shape[1] for g in tensors if how.adapted(g)), default=0) if request.method == "dora" else 0
