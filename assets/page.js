@@ -137,9 +137,15 @@
       if (shown && shown.textContent !== text) shown.textContent = text;
     }
   };
+  // The bounds of sliders as all other numbers. Svelte keeps the text node and writes new bounds into it.
+  const wordBounds = () => {
+    for (const bound of document.querySelectorAll(":is(.min_value, .max_value)")) {
+      if (/^\d{4,}$/.test(bound.textContent)) bound.firstChild.nodeValue = Number(bound.textContent).toLocaleString("en");
+    }
+  };
   // A length that is not stated shows its value in its field.
   const wordAutomatic = (name, tokens) => {
-    const note = document.querySelector(`#q-${name} [data-testid="block-info"] + div`), words = tokens ? `automatic: ${tokens}` : "0: automatic";
+    const note = document.querySelector(`#q-${name} [data-testid="block-info"] + div`), words = tokens ? `0: automatic (${tokens})` : "0: automatic";
     if (note && note.textContent.trim() !== words) note.textContent = words;
   };
   // The columns of the comparison are a question of its panel alone.
@@ -150,6 +156,7 @@
     tab = tabShown();
     rove();
     wordWorkload(values);
+    wordBounds();
     const bad = findBad();
     markFolds(bad);
     const stopped = bad.filter((one) => one.shown).map((one) => one.box);
@@ -280,7 +287,10 @@ __PARTS__
     let frames = 0;
     const focus = () => {
       const field = document.querySelector("#q-hardware input");
-      if (field?.checkVisibility() && frames > 3) field.focus(); // Gradio sets new fields to their values once more in the next frame
+      if (field?.checkVisibility() && frames > 3) { // Gradio sets new fields to their values once more in the next frame
+        field.closest(".block").scrollIntoView({ block: "start" }); // so that the list opens below its field
+        field.focus({ preventScroll: true });
+      }
       else if ((frames += 1) < 100) requestAnimationFrame(focus);
     };
     focus();

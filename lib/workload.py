@@ -420,13 +420,13 @@ class Workload(Request):
     precision: Annotated[asked.Precision, Form("Precision", group="workload")] = "auto"
     account: Annotated[asked.Account, Form("My plan", group="workload")] = "free"
     """The plan of the account that hosts the Space."""
-    max_usd_per_month: Annotated[asked.UsdPerMonth, Form("Budget, USD a month", "budget", group="recommend", info="0 sets no limit.")] = (
-        Decimal(0)
+    max_usd_per_month: Annotated[asked.UsdPerMonth, Form("Budget, USD a month", "budget", group="recommend", info="0: no limit")] = Decimal(
+        0
     )
     """Budget; 0 sets no limit."""
-    min_tokens_per_s: Annotated[
-        asked.TokensPerSecond, Form("Minimum speed, tokens/s", "speed", group="recommend", info="For each request; 0 sets no limit.")
-    ] = 0.0
+    min_tokens_per_s: Annotated[asked.TokensPerSecond, Form("Minimum speed, tokens/s", "speed", group="recommend", info="0: no limit")] = (
+        0.0
+    )
     """Tokens per second that each request must get; 0 sets no limit."""
     priority: Annotated[Priority, one_of(PRIORITIES, Priority), Form("Priority", group="recommend")] = "balanced"
     """cheapest, balanced or fastest: the property that weighs more."""
@@ -440,7 +440,7 @@ class Workload(Request):
     ] = 0
     """Tokens of the usual answer; 0 takes a share of the context."""
     max_ttft_s: Annotated[
-        asked.FirstTokenSeconds, Form("Longest time to first token, s", "ttft", group="recommend", info="0 sets no limit.")
+        asked.FirstTokenSeconds, Form("Longest time to first token, s", "ttft", group="recommend", info="0: no limit")
     ] = 0.0
     """Longest time to the first token in seconds; 0 sets no limit."""
     engine: Annotated[asked.AnyEngine, Form("Engine", group="workload")] = "auto"

@@ -346,10 +346,16 @@ def old_prices(prices: PriceState, today: date | None = None) -> str:
     return "" if days is None else say("cards", "prices", "old", checked=prices.checked[:10], days=days)
 
 
+def old_prices_note(prices: PriceState) -> str:
+    """The warning about old prices as markup; "" if they are not old."""
+    warning = old_prices(prices)
+    return f'<p class="prices old"><strong>{escape(warning)}</strong></p>' if warning else ""
+
+
 def prices_line(prices: PriceState) -> str:
     """Which prices were used, and how old they are; old ones with a warning."""
-    if warning := old_prices(prices):
-        return f'<p class="prices old"><strong>{escape(warning)}</strong></p>'
+    if warning := old_prices_note(prices):
+        return warning
     if prices.basis == "live":
         fetched = datetime.fromisoformat(prices.checked).astimezone(UTC)
         return f'<p class="prices">Prices: live from the platform, fetched on {fetched:%Y-%m-%d at %H:%M} UTC.</p>'

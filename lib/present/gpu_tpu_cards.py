@@ -20,7 +20,7 @@ from lib.platforms import RENTED, TPU_PLATFORMS
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.html import STRONG, trusted, with_small
 from lib.present.markup import bullet_list, code_blocks, escape, fold, link_source
-from lib.present.numbers import count_words, deviation, gib, seconds, tokens_per_s, usd, usd_per_hour
+from lib.present.numbers import count_words, deviation, gib, seconds, tokens_per_s, usd, usd_an_hour, usd_per_hour
 from lib.present.sentences import note, say
 from lib.present.tables import hardware_name, render_table, show_table
 from lib.present.wording import load_wording, term
@@ -159,7 +159,7 @@ def _price(option: OptionEntry) -> str:
         low, high = claimed.usd_per_million_output_tokens_low, claimed.usd_per_million_output_tokens_high
         what_if = f"what if: {usd(low)} to {usd(high)}"
     each = f" each, {option.replicas} machines" if option.replicas > 1 else ""
-    return with_small(with_small(head, f"{usd_per_hour(hourly)} an hour{each}"), what_if)
+    return with_small(with_small(head, f"{usd_an_hour(hourly)}{each}"), what_if)
 
 
 def _role(option: OptionEntry) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lib.answers.memory import CheapestTierEntry, MaximumEntry, SolveAnswer
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import code_blocks, definition_list, escape
-from lib.present.numbers import gib, seconds, tokens_per_s, usd_per_hour, whole
+from lib.present.numbers import gib, seconds, tokens_per_s, usd_an_hour, whole
 from lib.present.sentences import say
 
 
@@ -62,4 +62,4 @@ def _cheapest(tier: CheapestTierEntry | None) -> tuple[str, str]:
         return "–", say("findings", "memory", "no_tier")
     what = f"{tier.name}, {PLATFORM_NAMES.get(tier.platform, tier.platform)}: {tier.engine}, {tier.precision}"
     several = f", {tier.replicas} machines" if tier.replicas > 1 else ""
-    return f"{usd_per_hour(tier.usd_per_hour)} an hour", f"{what}{several}{_speed(tier.ttft_s, tier.tokens_per_s)}"
+    return usd_an_hour(tier.usd_per_hour), f"{what}{several}{_speed(tier.ttft_s, tier.tokens_per_s)}"

@@ -79,6 +79,12 @@ def usd_per_hour(amount: Number | None) -> str:
     return "free" if Decimal(str(amount)) == 0 else usd(amount)
 
 
+def usd_an_hour(amount: Number | None) -> str:
+    """The same in a sentence: "$0.80 an hour", "free", or "no list price"."""
+    price = usd_per_hour(amount)
+    return f"{price} an hour" if price.startswith("$") else price
+
+
 def usd_per_month(amount: Number | None) -> str:
     """A bill per month: "$576", "free", or "–" if none can be given."""
     if amount is None:

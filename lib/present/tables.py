@@ -36,7 +36,7 @@ from lib.present.cards import (
 )
 from lib.present.html import call_macro, render_html, trusted, with_small
 from lib.present.markup import answer_actions, escape, fold
-from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_per_hour, usd_per_month, whole
+from lib.present.numbers import count, count_words, deviation, gib, gib_figure, usd_an_hour, usd_per_hour, usd_per_month, whole
 from lib.present.reason_order import order_reasons
 from lib.present.sentences import say, sentence, to_json
 from lib.result import fields_of
@@ -392,7 +392,7 @@ def _precision_row(answer: MemoryAnswer, holding: Sequence[FitEntry], current: s
         return label, need, f"none of {tiers_judged}", "–", *_of_length(answer, "–")
     first, names = holding[0], ", ".join(fit.name for fit in holding)
     tiers = Markup("<details><summary>{} of {}</summary>{}</details>").format(len(holding), tiers_judged, names)
-    cheapest = with_small(first.name, f"{usd_per_hour(first.usd_per_hour)} an hour")
+    cheapest = with_small(first.name, usd_an_hour(first.usd_per_hour))
     return label, need, tiers, cheapest, *_of_length(answer, whole(first.max_context_tokens, "no limit found"))
 
 

@@ -15,7 +15,7 @@ from lib.present.cards import PLATFORM_NAMES, own_section
 from lib.present.charts import swatch
 from lib.present.html import render_html, trusted, with_small
 from lib.present.markup import code_blocks, fold, hint_note
-from lib.present.numbers import duration, gib, gib_figure, seconds, share, tokens_per_s, usd, usd_per_hour
+from lib.present.numbers import duration, gib, gib_figure, seconds, share, tokens_per_s, usd, usd_an_hour, usd_per_hour
 from lib.present.sentences import note, say, sentence
 from lib.present.tables import FIRST_ROWS, csv_text, hardware_name, show_table
 from lib.present.wording import load_wording
@@ -201,7 +201,7 @@ def _place_figures(answer: TrainingAnswer, option: TrainingOption) -> list[tuple
 
 
 def _hourly(option: TrainingOption) -> str:
-    return "" if option.usd_per_hour is None else f"{usd_per_hour(option.usd_per_hour)} an hour"
+    return "" if option.usd_per_hour is None else usd_an_hour(option.usd_per_hour)
 
 
 def nearest_sentence(answer: TrainingAnswer) -> str:

@@ -128,7 +128,7 @@ class RolloutRequest(Request):
     completion_tokens: Annotated[asked.Tokens, Form("Answer, tokens", "completion", group="train")] = 512
     """GRPO: tokens of an answer at most; the rest of `sequence_tokens` is for the prompt."""
     mean_completion_tokens: Annotated[
-        asked.TokensOrNone, Form("Answer, mean tokens", "meancompletion", group="train", info="0: all reach the limit.")
+        asked.TokensOrNone, Form("Answer, mean tokens", "meancompletion", group="train", info="0: all reach the limit")
     ] = 0
     """GRPO: mean tokens of an answer, which decides the time; 0 counts every answer at `completion_tokens`."""
     rollouts: Annotated[Rollouts, one_of(ROLLOUTS, Rollouts), Form("Answers are written by", group="train")] = "transformers"

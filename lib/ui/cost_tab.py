@@ -68,7 +68,7 @@ def _inputs() -> workload.Inputs:
         q["in"], q["out"] = workload.number("in", step=0.01), workload.number("out", step=0.01)
     with gr.Accordion("Month, replicas, storage", open=False, elem_classes="quiet-accordion"):
         q["days"] = workload.number("days")
-        q["replicas"] = workload.number("replicas", "0: as many as the traffic needs.")
+        q["replicas"] = workload.number("replicas", "0: as many as the traffic needs")
         q["storage"] = workload.number("storage")
     return workload.in_order(ask.COST, q)
 

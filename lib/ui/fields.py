@@ -20,7 +20,7 @@ from lib.platforms import OWN, PLATFORMS, TPU_PLATFORMS, TRAITS, with_listed
 from lib.present import training_cards
 from lib.present.cards import PLATFORM_NAMES
 from lib.present.markup import refusal_note
-from lib.present.numbers import usd_per_hour
+from lib.present.numbers import usd_an_hour
 from lib.request.fields import Argument, Arguments, Form
 from lib.request.serving import check_serving
 from lib.request.types import AUTO, MAX_TOKENS_PER_S
@@ -183,7 +183,7 @@ SLEEP_WORDS: tuple[tuple[str, str], ...] = (
 
 
 def _hardware(offer: Offer) -> tuple[str, str]:
-    where, price = PLATFORM_NAMES[offer.platform], usd_per_hour(offer.usd_per_hour)
+    where, price = PLATFORM_NAMES[offer.platform], usd_an_hour(offer.usd_per_hour)
     return f"{offer.name} · {where} · {price} · {offer.id}", f"{offer.platform}:{offer.id}"
 
 
@@ -330,8 +330,8 @@ TRAFFIC = (
     *fields_of(
         BatchingArguments,
         "traffic",
-        requests_per_s={"default": 0.0, "low": 0, "info": "0: from requests a day."},
-        duration_s={"default": 0.0, "low": 0, "info": "0: automatic."},
+        requests_per_s={"default": 0.0, "low": 0, "info": "0: from requests a day"},
+        duration_s={"default": 0.0, "low": 0, "info": "0: automatic"},
         max_ttft_s={"default": TARGET_TTFT_S},
         max_tpot_s={"default": TARGET_TPOT_S},
         clients={"default": 8},

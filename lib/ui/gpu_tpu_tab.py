@@ -9,7 +9,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.present import gpu_tpu_cards
-from lib.present.cards import answer_details, model_name
+from lib.present.cards import answer_details, model_name, old_prices_note
 from lib.present.live_cards import progress_line
 from lib.present.markup import answer_actions, no_model_note
 from lib.present.tables import answer_json
@@ -61,7 +61,7 @@ def _inputs(services: Services) -> workload.Inputs:
     q["traits"] = gr.CheckboxGroup(list(ask.TRAIT_WORDS), value=[], label="Special requirements", elem_classes="plain-choices")
     with gr.Accordion("Scale, team, budget", open=False, elem_classes="quiet-accordion"):
         q["batches"] = gr.Dropdown(list(ask.BATCH_WORDS), value="not_stated", label="Batches")
-        q["chips"], q["steps"] = workload.number("chips", "0: not stated."), workload.number("steps", "0: not stated.")
+        q["chips"], q["steps"] = workload.number("chips", "0: not stated"), workload.number("steps", "0: not stated")
         q["team"] = gr.Dropdown(list(ask.TEAM_WORDS), value="not_stated", label="The team knows")
         q["spend"] = gr.Dropdown(list(ask.BUDGET_WORDS), value="not_stated", label="Budget")
     with gr.Accordion("TPU prices", open=False, elem_classes="quiet-accordion"):
@@ -104,7 +104,11 @@ def gpu_tpu_updates(services: Services, model: str, values: Sequence[Value]) -> 
     )
     without = "" if model else no_model_note("tpu")
     return {
-        "verdict": gpu_tpu_cards.verdict_card(answer, name) + acts + gpu_tpu_cards.reasons_table(answer) + without,
+        "verdict": gpu_tpu_cards.verdict_card(answer, name)
+        + acts
+        + old_prices_note(services.prices())
+        + gpu_tpu_cards.reasons_table(answer)
+        + without,
         "options": gpu_tpu_cards.options_table(answer) + gpu_tpu_cards.region_table(answer),
         "table": gpu_tpu_cards.generations_table(answer)
         + gpu_tpu_cards.options_notes(answer)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lib.service.runs import Format
 
 
-_AS_ASKED = "0: as in the workload."
+_AS_ASKED = "0: as in the workload"
 MEASURE = (
     Field(argument="prompt_tokens", name="measure-prompt", default=0, high=measure.MAX_PROMPT, label="Prompt tokens", info=_AS_ASKED),
     Field(argument="output_tokens", name="measure-answer", default=0, high=measure.MAX_OUTPUT, label="Output tokens", info=_AS_ASKED),

@@ -125,7 +125,7 @@ def build_solve(services: Services) -> SolveView:
                 allow_custom_value=True,
                 info="Type to search, or name your own cards: RTX-4090x2.",
             )  # fmt: skip
-            ttft, rate = workload.number(SOLVE[0], "0 sets no limit.", step=0.1), workload.number(SOLVE[1], "0 sets no limit.")
+            ttft, rate = workload.number(SOLVE[0], "0: no limit", step=0.1), workload.number(SOLVE[1], "0: no limit")
         answer = gr.HTML(elem_id="solved")
     return SolveView(box=box, inputs=[hardware, ttft, rate], outputs={"answer": answer})
 

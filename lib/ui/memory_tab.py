@@ -11,7 +11,7 @@ import gradio as gr
 
 from lib.errors import AdvisorError
 from lib.platforms import traits_of
-from lib.present.cards import held_words, memory_card, memory_explanation, model_name
+from lib.present.cards import held_words, memory_card, memory_explanation, model_name, old_prices_note
 from lib.present.charts import draw_growth, growth_head, growth_table
 from lib.present.live_cards import progress_line
 from lib.present.markup import answer_actions, no_model_note
@@ -79,7 +79,7 @@ def build(services: Services) -> MemoryView:
 def _inputs() -> workload.Inputs:
     q: workload.Inputs = {"kv": gr.Dropdown(ask.kv_precision_choices(), value="auto", label="Cache precision")}
     with gr.Accordion("Number of GPUs, layers on the GPU", open=False, elem_classes="quiet-accordion"):
-        q["devices"] = workload.slider(ask.FIELDS_BY_NAME["devices"], "0: as many as the hardware has.")
+        q["devices"] = workload.slider(ask.FIELDS_BY_NAME["devices"], "0: as many as the hardware has")
         q["ngl"] = workload.slider(ask.FIELDS_BY_NAME["ngl"], "llama.cpp (-ngl); −1 is everything.")
     q["offload"] = gr.Dropdown(list(ask.OFFLOAD_WORDS), value="none", label="Moved to host memory", visible=False)
     return workload.in_order(ask.MEMORY, q)
@@ -151,7 +151,7 @@ def memory_updates(services: Services, model: str, values: Sequence[Value]) -> U
         ),
     )
     return {
-        "need": memory_card(answer, name, question.arguments["devices"], question.configured) + acts,
+        "need": memory_card(answer, name, question.arguments["devices"], question.configured) + acts + old_prices_note(services.prices()),
         "tiers": tiers_table(answer.fits, answer),
         "explain": memory_explanation(answer),
         "curve_box": gr.update(visible=not makes_pictures(services, model)),

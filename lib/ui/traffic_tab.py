@@ -12,7 +12,7 @@ from lib.engines import ENGINES, TRAITS, usual_engine
 from lib.errors import AdvisorError, UnknownHardware
 from lib.laws.price import HOUR_S
 from lib.platforms import traits_of
-from lib.present.cards import answer_details, model_name
+from lib.present.cards import answer_details, model_name, old_prices_note
 from lib.present.live_cards import progress_line, stopped_line
 from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
@@ -137,9 +137,9 @@ def _inputs() -> workload.Inputs:
         q["prefix"] = workload.number("prefix")
     with gr.Accordion("Replicas, cold starts, a Space's own queue", open=False, elem_classes="quiet-accordion"):
         q["machines"] = workload.number("machines")
-        q["idle"] = workload.number("idle", "Without requests; 0 is never.")
+        q["idle"] = workload.number("idle", "Without requests; 0: never")
         q["cold"] = workload.number("cold")
-        q["limit"] = workload.number("limit", "default_concurrency_limit of a Space; 0: none.")
+        q["limit"] = workload.number("limit", "default_concurrency_limit of a Space; 0: no limit")
     return workload.in_order(ask.TRAFFIC, q)
 
 
@@ -236,12 +236,13 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
         asked = _asked_words(arguments, values)
         if workload.choose_hardware(services, model, values).hardware != arguments["hardware"]:
             asked += f" · {page_note('batching_hardware')}"
+        old = old_prices_note(services.prices())
         step = 1
         card = ""
         with close_on_exit(services[stream_loads](model, arguments["hardware"], **of_loads)) as loads:
             for points in loads:
                 if not card:
-                    card = batching_card(answer, name, points, asked) + _acts(answer, points, name, model, values)
+                    card = batching_card(answer, name, points, asked) + _acts(answer, points, name, model, values) + old
                     yield {"status": _progress(step), "card": card, "notes": answer_details(_assume_peak(answer, values)), "busy": True}
                 step += 1
                 drawn = DrawnLoads(
@@ -253,7 +254,7 @@ def traffic_scenes(services: Services, model: str, values: Sequence[Value], meas
                 )
                 figure = draw_loads(drawn, measure)
                 yield {"status": _progress(step), "head": loads_head(drawn, measure), "chart": figure, "loads": drawn, "busy": True}
-        card = batching_card(answer, name, points, asked, drawn) + _acts(answer, points, name, model, values)
+        card = batching_card(answer, name, points, asked, drawn) + _acts(answer, points, name, model, values) + old
         yield {"status": _progress(step), "card": card, "table": loads_table(points), "busy": True}
         needs = ""
         if arguments["arrivals"] in {"poisson", "bursty"} and (arguments["max_ttft_s"] or arguments["max_tpot_s"]):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from lib.errors import AdvisorError
-from lib.present.cards import answer_details, model_name
+from lib.present.cards import answer_details, model_name, old_prices_note
 from lib.present.live_cards import progress_line
 from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
@@ -171,12 +171,12 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
         text=training_text(answer, name),
         query=link_query("train", model, (*ask.QUESTION, *ask.TRAIN), [*question, *form]),
         files=(
-            ("Download JSON", "fine-tuning.json", "application/json", answer_json(answer)),
             ("Download CSV", "fine-tuning.csv", "text/csv", options_csv(answer)),
+            ("Download JSON", "fine-tuning.json", "application/json", answer_json(answer)),
         ),
     )
     return {
-        "need": said + own_training_card(answer) + training_card(answer, name) + acts,
+        "need": said + own_training_card(answer) + training_card(answer, name) + acts + old_prices_note(services.prices()),
         "options": options_table(answer.options) + shardings_table(answer) + changes_table(answer) + phases_table(answer.phases),
         "recipe": recipe(answer),
         "sources": answer_details(answer),

@@ -45,7 +45,7 @@ def build() -> ZeroGpuView:
     with gr.Column(elem_id="zerogpu"):
         gr.HTML("<h2>ZeroGPU quota of a call</h2>")
         with gr.Row(elem_classes="change-fields"):
-            seconds = workload.number(FIELDS[0], "As measured; 0: not known.")
+            seconds = workload.number(FIELDS[0], "As measured; 0: not stated")
             size = gr.Dropdown(SIZES, value="auto", label="Size", info="Automatic: by the weights.", min_width=130)
             weights = workload.number(FIELDS[1], "Put on the GPU at start.")
             plan = gr.Dropdown(list(ACCOUNT_WORDS), value="free", label="Visitor's plan", info="Used without a token.", min_width=150)

@@ -257,7 +257,7 @@ def test_the_fold_states_the_automatic_lengths(open_page: Open, context: int) ->
     expect(page.locator("#more-bar")).to_contain_text(f"prompt {prompt:,} (automatic) · output {output:,} (automatic)")
     _unfold(page)
     for name, tokens in (("prompt", prompt), ("answer", output)):
-        expect(page.locator(f"#q-{name}")).to_contain_text(f"automatic: {tokens:,}")
+        expect(page.locator(f"#q-{name}")).to_contain_text(f"0: automatic ({tokens:,})")
     _number(page, "prompt").fill("300")
     expect(page.locator("#more-bar")).to_contain_text("prompt 300 · output")
     expect(page.locator("#q-prompt")).to_contain_text("0: automatic")
