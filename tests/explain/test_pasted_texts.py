@@ -10,6 +10,7 @@ Texts fm-01 and on are short messages that families read; their codes and number
 texts fmf-01 and on.
 Texts b3-13 to b3-46 are of a third blind set of 50: 42 causes were right at first.
 Texts b4-01 and on are of a fourth one of 50: 39 causes were right at first. Texts b4s-01 and on are their siblings.
+Texts b5-04 and on are of a fifth one of 40: 30 causes were right at first. Texts b5s-01 and on are their siblings.
 `seen` marks the texts that were read before their rows were written.
 """
 
