@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lib.laws.activation import FLOAT32, HALF
 from lib.precision import INT8_BASE, QLORA
+from lib.request.objectives import OBJECTIVE_TRAITS
 from lib.request.sharding import SHARDING_TRAITS
 from lib.workload import Optimizer, Stack
 
@@ -109,3 +110,9 @@ def autocasts_stream(request: TrainingRequest) -> bool:
     """Whether autocast leaves the stream between layers in float32; FSDP and DeepSpeed cast the parameters, so it is in 16 bits there."""
     traits = SHARDING_TRAITS[request.sharding]
     return request.method == "full" and request.precision == "mixed" and not (traits.weights or traits.states)
+
+
+def holds_logits(request: TrainingRequest) -> bool:
+    """Whether the logits of all tokens of a micro-batch are held at once; of rollouts those of each new token."""
+    loss = OBJECTIVE_TRAITS[request.objective].loss
+    return request.samples or loss == "logits" or (loss == "tokens" and not fuses_loss(request))

@@ -150,7 +150,7 @@ def suited_notes(before: Mapping[str, Any], suited: Mapping[str, Any], model: st
 
 _LABELS = {field.argument: field.label for field in (*ask.QUESTION, *ask.TRAIN) if field.label}
 _PAIR = re.compile(r"\b([a-z][a-z_]*)=([\w-]+)")
-_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
+_NAME = re.compile(rf"\b(?:{'|'.join(name for name in _LABELS if '_' in name)})\b")
 _OBJECTIVE = re.compile(rf"\bobjective ({'|'.join(sorted(WORDS['objective'], key=len, reverse=True))})\b")
 _LIST_ENDS = re.compile(r"(?=:|;| with | for | on )")
 
@@ -177,4 +177,4 @@ def _word_names(text: str) -> str:
         lambda found: f"{_LABELS[found[1]]}: {WORDS.get(found[1], {}).get(found[2], found[2])}" if found[1] in _LABELS else found[0], text
     )
     objectives = _OBJECTIVE.sub(lambda found: f"the objective {WORDS['objective'][found[1]]}", pairs)
-    return _NAME.sub(lambda found: _LABELS.get(found[0], found[0]), objectives)
+    return _NAME.sub(lambda found: _LABELS[found[0]], objectives)
