@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lib.explain.rows import Outcome
 from lib.provenance import Answer
-from lib.result import Result, Usd
+from lib.result import Hidden, Result, Usd
 
 Printed = int | float | str | bool | list[int | float | str]
 
@@ -26,6 +26,8 @@ class ExplainStep(Result):
     """Id of the hardware to take; empty if no other is needed."""
     usd_per_hour: Usd | None
     """Its price per hour; null without hardware."""
+    hardware_name: Hidden[str] = ""
+    """Its name for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,24 @@ if TYPE_CHECKING:
 _INSTEAD = "Choose a model of the bundled catalog, or paste its config.json instead."
 
 
+_FAULTS = {
+    "ConnectError": "no connection",
+    "ConnectTimeout": "no connection in time",
+    "ReadTimeout": "no answer in time",
+    "PoolTimeout": "too many connections",
+    "ReadError": "the connection broke off",
+    "WriteError": "the connection broke off",
+    "WriteTimeout": "the connection stalled",
+    "RemoteProtocolError": "the connection broke off",
+}
+"""Errors of the HTTP client in words."""
+
+
+def describe_fault(error: Exception) -> str:
+    """A failed connection in a few plain words; the name of an error without words stays, so that it can be reported."""
+    return _FAULTS.get(type(error).__name__, type(error).__name__)
+
+
 def offline() -> HubUnreachable:
     """The switch HF_HUB_OFFLINE is on: a choice, not a fault."""
     return HubUnreachable(f"The Hub is not asked: this server runs offline (HF_HUB_OFFLINE=1). {_INSTEAD}")
@@ -79,7 +97,7 @@ def refusal(error: Exception, *, what: str, page: str, token_sent: bool) -> HubE
         case hub.HfHubHTTPError(response=response) if response is not None:
             advisor_error = _status_error(response.status_code, response.headers, what, token_sent=token_sent)
         case _:
-            fault = type(error).__name__
+            fault = describe_fault(error)
             advisor_error = HubUnreachable(f"The Hub could not be reached for {quote_value(what)} ({fault}). Try again later. {_INSTEAD}")
     return advisor_error
 
@@ -102,7 +120,7 @@ def client_refusal(error: Exception, doing: str, by_status: Mapping[int, tuple[t
         return HubUnreachable(f"The Hub has a problem (status {status}) with {doing}. Try again later.")
     if isinstance(error, (LookupError, TypeError, ValueError, AttributeError)):
         return HubGarbage(f"The Hub's answer to {doing} cannot be read ({type(error).__name__}). Look at its page on the Hub.")
-    return HubUnreachable(f"The Hub could not be reached for {doing} ({type(error).__name__}). Try again later.")
+    return HubUnreachable(f"The Hub could not be reached for {doing} ({describe_fault(error)}). Try again later.")
 
 
 def _gated_error(what: str, page: str, *, token_sent: bool) -> RepoGated:

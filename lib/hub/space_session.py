@@ -92,7 +92,7 @@ class BoundedCall:
             raise refusals.space_offline() from error
         except (HTTPError, InvalidURL, StreamError, OSError) as error:
             sent = not isinstance(error, (ConnectError, ConnectTimeout, InvalidURL))
-            raise refusals.unreachable(self.act, self.what, type(error).__name__, sent=sent) from error
+            raise refusals.unreachable(self.act, self.what, refusals.describe_fault(error), sent=sent) from error
 
     def _refuse(self, answer: Response, request: Request) -> Response:
         """The client's own error, which carries a remark in place of the server's words."""

@@ -199,7 +199,7 @@ def month_figures(cost: Cost) -> list[tuple[str, str]]:
 def price_figures(cost: Cost) -> list[tuple[str, str]]:
     """The price per hour and per month; free hardware is called free once."""
     if not cost.usd_per_hour:
-        return [("Price", usd_per_hour(cost.usd_per_hour))]
+        return [("Price", usd_per_hour(cost.usd_per_hour).capitalize())]
     return [("Price per hour", usd_per_hour(cost.usd_per_hour)), *month_figures(cost)]
 
 

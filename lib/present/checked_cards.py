@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from lib.advisor.result import Entry, OwnHardware, Recommendation, Rejection
+from lib.advisor.result import ConfiguredHardware, Entry, OwnHardware, Recommendation, Rejection
 from lib.answers.memory import SolveAnswer
 from lib.present.cards import (
     PLATFORM_NAMES,
@@ -37,6 +37,12 @@ def no_pick_card(answer: Recommendation, model: str) -> str:
     )
 
 
+def _fits_words(runs: ConfiguredHardware) -> str:
+    """That it fits, and in how many bits where they are fewer than those of the checkpoint."""
+    bits = next((one.values["bits"] for one in runs.reasons if one.code == "quantized"), None)
+    return "fits" if bits is None else f"fits in {bits} bits"
+
+
 def own_card(own: OwnHardware, model: str, links: str = "") -> str:
     """The visitor's own cards: whether they run the model and how fast, in which memory, and why; `links` is markup."""
     runs = own.runs_as
@@ -44,7 +50,7 @@ def own_card(own: OwnHardware, model: str, links: str = "") -> str:
         title, why = say("findings", "own", "title_refused", name=own.name), [*map(sentence, own.obstacles), *larger_texts(own)]
         settings, body = "", bullet_list([escape(one) for one in why], "why")
     else:
-        title = say("findings", "own", "title_fits", name=own.name, configured=", ".join(["fits", *pace_words(runs)]))
+        title = say("findings", "own", "title_fits", name=own.name, configured=", ".join([_fits_words(runs), *pace_words(runs)]))
         settings = f'<p class="quiet">{precision_words(runs)} · {escape(say("findings", "own", "not_counted"))}</p>'
         body = run_figures(runs) + reason_lists(runs.reasons)
     eyebrow = f'<p class="eyebrow">{say("findings", "own", "run", model=escape(model))}</p>'

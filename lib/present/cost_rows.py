@@ -17,7 +17,7 @@ from lib.present.charts import MARK, RING, axis, chart_head, curve_table, lay_ou
 from lib.present.html import STRONG, render_html, trusted, with_small
 from lib.present.markup import escape
 from lib.present.numbers import count_words, usd, usd_per_hour, usd_per_month
-from lib.present.sentences import say, to_json
+from lib.present.sentences import say, sentence, to_json
 from lib.present.tables import csv_text, show_table
 
 if TYPE_CHECKING:
@@ -64,12 +64,18 @@ def cost_card(answer: OutlookAnswer, model: str) -> str:
         where=PLATFORM_NAMES[answer.platform],
         figures=figures,
         rates=rates,
-        rest="visitors pay with their own quota" if bill.payer != "owner" else "a month" if total else "",
+        rest=_headline_rest(answer),
         use=answer.lines[0].use if bill.payer == "owner" and total else "",
         saving=_sleep_saves(answer),
         best=standing == "recommended" and traits_of(answer.platform).rents_spaces,
         obstacle="" if standing == "recommended" else standing,
     )
+
+
+def _headline_rest(answer: OutlookAnswer) -> str:
+    """The words after the month's bill: its unit, and who pays for the computing where the owner does not."""
+    unit = " a month" if answer.bill.total_usd_per_month else ""
+    return unit if answer.bill.payer == "owner" else f"{unit}: {say('cards', 'cost', 'visitors_pay')}"
 
 
 def _sleep_saves(answer: OutlookAnswer) -> str:
@@ -95,7 +101,19 @@ def ways_table(answer: OutlookAnswer) -> str:
     ordered = sorted(answer.lines, key=lambda line: (line.total_usd_per_month is None, line.total_usd_per_month or 0))
     stores = any(line.storage_usd_per_month for line in ordered)
     heads = ("Option", "Per hour", "Billed hours", *(("Computing", "Storage") if stores else ()), "Per month", "Per request")
-    return show_table(say("findings", "bills", "ways"), heads, [_way(line, stores=stores) for line in ordered], "ways")
+    table = show_table(say("findings", "bills", "ways"), heads, [_way(line, stores=stores) for line in ordered], "ways")
+    return table + f'<p class="quiet">{escape(say("findings", "bills", "ways_rule"))}</p>'
+
+
+def provider_note(answer: OutlookAnswer) -> str:
+    """Why no price per token is among the options, as markup; "" if one is."""
+    if any(line.kind == "per_token" for line in answer.lines):
+        return ""
+    offered = answer.bill.per_token
+    failure = next((sentence(caveat) for caveat in answer.caveats if caveat.code == "token_price_unknown"), "")
+    code = offered.status if offered.status != "unknown" else "failed" if failure else "not_sold"
+    providers = ", ".join(offered.providers)
+    return f'<p class="quiet">{escape(say("findings", "per_token", code, failure=failure, providers=providers))}</p>'
 
 
 def _way(line: WayLine, *, stores: bool) -> tuple[str, ...]:

@@ -21,7 +21,12 @@ def explain_card(answer: ExplainAnswer) -> str:
         return refusal_note(answer.next_steps[0].message, load_wording("explain")["unknown"])
     pairs = [(_name(name), _show(name, value)) for name, value in answer.numbers.items()]
     return render_html(
-        "explain.html.j2", answer=answer, outcome=outcome_sentence(answer.outcome), comparison=_comparison(answer), numbers=pairs
+        "explain.html.j2",
+        answer=answer,
+        outcome=outcome_sentence(answer.outcome).rstrip("."),
+        phase=load_wording("explain")["phases"].get(answer.phase, answer.phase),
+        comparison=_comparison(answer),
+        numbers=pairs,
     )
 
 

@@ -153,7 +153,7 @@ def _price(option: OptionEntry) -> str:
     million, hourly, claimed = option.usd_per_million_output_tokens, option.usd_per_hour, option.what_if
     if hourly is None:
         return with_small(_NONE, note("gpu_tpu", "no_price"))
-    head = _NONE if million is None else f"{usd(million)} per million tokens"
+    head = _NONE if million is None else f"{usd(million)} per million tokens at full use"
     what_if = ""
     if claimed is not None:
         low, high = claimed.usd_per_million_output_tokens_low, claimed.usd_per_million_output_tokens_high

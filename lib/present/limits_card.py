@@ -20,7 +20,7 @@ def solve_card(answer: SolveAnswer, model: str) -> str:
         ("Concurrent requests, at most", _maximum(answer.most_requests, ""), answer.most_requests.message),
         ("Largest batch that fits", _maximum(answer.largest_batch, ""), answer.largest_batch.message),
         ("Best precision", escape(answer.best_precision or "none"), ", ".join(tried)),
-        ("Cheapest tier", *_cheapest(answer.cheapest)),
+        (_cheapest_title(answer.cheapest), *_cheapest(answer.cheapest)),
     )
     cells = ((title, f"{figure}<small>{escape(why)}</small>") for title, figure, why in figures)
     memory = f"{gib(answer.per_device_bytes)} of {gib(answer.capacity_bytes)} on each device"
@@ -55,6 +55,11 @@ def _speed(ttft_s: float | None, decode_tokens_per_s: float | None) -> str:
     parts = [seconds(ttft_s) + " to the first token"] if ttft_s else []
     parts += [tokens_per_s(decode_tokens_per_s)] if decode_tokens_per_s else []
     return "".join(f" · {one}" for one in parts)
+
+
+def _cheapest_title(tier: CheapestTierEntry | None) -> str:
+    """It is judged as `/recommend` judges, not by memory alone, and in the precision of the question."""
+    return "Cheapest to rent" if tier is None else f"Cheapest to rent that Recommend accepts in {tier.precision}"
 
 
 def _cheapest(tier: CheapestTierEntry | None) -> tuple[str, str]:

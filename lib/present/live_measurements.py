@@ -191,7 +191,7 @@ def expected_card(run: ExpectedAnswer, reference: str) -> str:
     for kind, name in KINDS:
         if (figure := getattr(run.predicted, kind)) is not None:
             between = _between(kind, run.low, run.high)
-            figures.append((name, with_small(format_figure(kind, figure), between)))
+            figures.append((f"{name} of the model" if kind == "peak_bytes" else name, with_small(format_figure(kind, figure), between)))
     name = model_name(run.model, reference)
     return render_html("expected.html.j2", run=run, name=name, figures=figures, time=_time(run))
 
@@ -309,9 +309,23 @@ def scatter_head(rows: Sequence[Measurement], figure: FigureName) -> str:
     if len(groups) > len(_COLOURS):
         key[len(_COLOURS) - 1 :] = [f"{swatch(_COLOURS[-1])}others"]
     errors = [abs(point.error) for point in points]
-    runs = f", median error {100 * statistics.median(errors):.0f} % on {count_words(len(errors), 'run')}" if errors else ""
+    runs = f", {_median_words(errors)}" if errors else ""
     head = chart_head(f"{_NAMES[figure]}: predicted against measured{runs}", key, level=3)
-    return f'{head}<div class="chart-foot"><p class="quiet">{_summary(points, figure)}</p></div>'
+    return f'{head}<div class="chart-foot"><p class="quiet">{escape(_summary(points, figure) + _other_figures(rows, figure))}</p></div>'
+
+
+def _median_words(errors: Sequence[float]) -> str:
+    return f"median error {100 * statistics.median(errors):.3g} % on {count_words(len(errors), 'run')}"
+
+
+def _other_figures(rows: Sequence[Measurement], figure: FigureName) -> str:
+    """The median errors of the figures that are not drawn: those of speed are larger than those of memory."""
+    words = []
+    for name, kind in FIGURES:
+        errors = [abs(point.error) for point in select_points(rows, kind)]
+        if kind != figure and errors:
+            words.append(f"{name}: {_median_words(errors)}.")
+    return " ".join(["", *words])
 
 
 def _summary(points: Sequence[Point], figure: FigureName) -> str:

@@ -162,13 +162,20 @@ def rejected_table(entries: Sequence[Rejection]) -> str:
 def tiers_table(fits: Sequence[FitEntry], memory: MemoryAnswer) -> str:
     """Each tier's capacity with the model's parts drawn in it, and how far it could be stretched; tiers that fit come first."""
     by_price = sorted(fits, key=lambda fit: (fit.platform in PLATFORMS, not fit.fits, fit.usd_per_hour is None, fit.usd_per_hour or 0))
-    heads = ["Hardware", "Memory on a device", "Fits", *_of_length(memory, "Longest context (tokens)"), "Concurrent requests", "Per hour"]
+    heads = [
+        "Hardware",
+        "Memory on a device",
+        "Fits",
+        *_of_length(memory, "Longest context (tokens)"),
+        "Largest batch that fits",
+        "Per hour",
+    ]
     rows = [_tier_row(fit, memory) for fit in by_price]
     more = f"more; {sum(fit.fits for fit in fits)} of {len(rows)} fit"
     tools = TableTools(keys=[_tier_keys(fit, memory) for fit in by_price], first=FIRST_ROWS, more=more, search="Search")
     several = len({gib_figure(fit.capacity_bytes - fit.free_bytes) for fit in fits}) > 1
-    note = f'<p class="quiet">{escape(say("findings", "memory", "runtime_varies"))}</p>' if several else ""
-    return show_table(say("findings", "memory", "fits"), heads, rows, "tiers", tools) + note
+    notes = [say("findings", "memory", "fits_only"), *([say("findings", "memory", "runtime_varies")] if several else [])]
+    return show_table(say("findings", "memory", "fits"), heads, rows, "tiers", tools) + f'<p class="quiet">{escape(" ".join(notes))}</p>'
 
 
 def _of_length(memory: MemoryAnswer, column: Column) -> list[Column]:
@@ -369,7 +376,7 @@ def precision_table(answers: Sequence[MemoryAnswer], current: str, link: Callabl
     rows = [_precision_row(answer, fits, current, here, link(answer.precision)) for answer, fits in zip(by_size, holding, strict=True)]
     keys = [_precision_keys(answer, fits) for answer, fits in zip(by_size, holding, strict=True)]
     tools = TableTools(keys=keys, search="Search" if len(rows) > 8 else "")  # noqa: PLR2004  a screen
-    heads = ["Precision", "Memory on a device", "Tiers that hold it", "Cheapest of them"]
+    heads = ["Precision", "Memory on a device", "Tiers with enough memory", "Cheapest with enough memory"]
     heads += _of_length(answers[0], "Longest context there (tokens)")
     return show_table(say("findings", "memory", "precisions"), heads, rows, "precisions", tools)
 

@@ -129,7 +129,23 @@ def _throughput_finding(drawn: DrawnLoads) -> str:
 def loads_head(drawn: DrawnLoads, measure: str) -> str:
     """The heading of the chart with its key."""
     key = (policy_swatch(policy) + name for policy, name in POLICY_NAMES.items())
-    return chart_head(escape(loads_finding(drawn, measure)), [*key, "bold = selected", f"{MEASURES[measure][1]} by load"])
+    return chart_head(
+        escape(loads_finding(drawn, measure)), [*key, "bold = selected", *_own_load(drawn), f"{MEASURES[measure][1]} by load"]
+    )
+
+
+def _own_load(drawn: DrawnLoads) -> list[str]:
+    """The stated rate, which the drawing marks with a dotted line; it can be so low that the line is at the axis."""
+    return [f"dotted line = yours: {per_s(drawn.requests_per_s)}"] if _is_marked(drawn) else []
+
+
+_BEYOND = 1.13
+"""End of the axis over the highest load."""
+
+
+def _is_marked(drawn: DrawnLoads) -> bool:
+    """Whether the stated rate is within the drawing."""
+    return 0 < drawn.requests_per_s <= drawn.answer.most_requests_per_s * _BEYOND
 
 
 def draw_loads(drawn: DrawnLoads, measure: str) -> Figure:
@@ -159,10 +175,10 @@ def draw_loads(drawn: DrawnLoads, measure: str) -> Figure:
             hovertemplate="%{y:.3~g}",
         )
     most = answer.most_requests_per_s
-    if 0 < stated_rate <= most * 1.13:
+    if _is_marked(drawn):
         figure.add_vline(x=stated_rate, line={"width": 1.2, "dash": "dot", "color": MARK})
     scale = {"type": "log", "tickformat": "~g", "nticks": 6} if logarithmic else {"tickformat": "~s", "rangemode": "tozero"}
-    along = axis("Requests per second", range=[0, most * 1.13], tickformat="~g")
+    along = axis("Requests per second", range=[0, most * _BEYOND], tickformat="~g")
     lay_out(figure, along, axis(title, **scale), hover="x unified")
     return figure
 
@@ -257,7 +273,7 @@ def _every_figure(answer: BatchingAnswer) -> str:
     price, share = answer.usd_per_million_tokens, answer.on_target
     figures = [
         *_percentiles(answer),
-        ("Queue: mean / max", f"{answer.queue_mean:.2g} / {whole(answer.queue_longest)}"),
+        ("Requests waiting: mean, most", f"{_mean_waiting(answer.queue_mean)}, {whole(answer.queue_longest)}"),
         ("Engine busy", f"{100 * answer.utilisation:.0f} %"),
         ("KV cache at its peak", f"{gib(answer.cache_peak_bytes)} of {gib(answer.cache_bytes)}"),
     ]
@@ -265,12 +281,17 @@ def _every_figure(answer: BatchingAnswer) -> str:
         answered = f"{per_s(answer.goodput_per_s)} of {per_s(answer.requests_per_s)}, {100 * share:.0f} %"
         figures.append(("Goodput: answered within the targets", answered))
     if price is not None:
-        figures.append(("Per million output tokens", usd(price)))
+        figures.append(("Per million output tokens, at your load", usd(price)))
     if answer.cold_starts:
         figures.append(("Cold starts", whole(answer.cold_starts)))
     run = f"{whole(answer.completed)} requests in {seconds(answer.span_s)}{_part_of_run(answer)}"
     estimate = f"capacity about {per_s(answer.most_requests_per_s)} (estimate)"
     return f'<p class="quiet">{run} · {estimate}</p>{definition_list(figures)}'
+
+
+def _mean_waiting(mean: float) -> str:
+    """The mean number of waiting requests with two digits after the point; smaller ones are "under 0.01"."""
+    return "under 0.01" if 0 < mean < 0.01 else f"{mean:,.2f}"  # noqa: PLR2004  the last digit shown
 
 
 def _part_of_run(answer: BatchingAnswer) -> str:
@@ -286,8 +307,8 @@ def _part_of_run(answer: BatchingAnswer) -> str:
 def _percentiles(answer: BatchingAnswer) -> list[tuple[str, str]]:
     """The figures that card and text share."""
     times = {
-        "TTFT": (answer.ttft_p50_s, answer.ttft_p95_s, answer.ttft_p99_s),
-        "TPOT": (answer.tpot_p50_s, answer.tpot_p95_s, answer.tpot_p99_s),
+        "Time to first token (TTFT)": (answer.ttft_p50_s, answer.ttft_p95_s, answer.ttft_p99_s),
+        "Time per output token (TPOT)": (answer.tpot_p50_s, answer.tpot_p95_s, answer.tpot_p99_s),
         "Latency": (answer.latency_p50_s, answer.latency_p95_s, answer.latency_p99_s),
     }
     figures = [(f"{name} p50, p95, p99", " · ".join(map(optional_seconds, values))) for name, values in times.items()]
@@ -337,7 +358,7 @@ def needs_table(need: CapacityNeedEntry, rate: float) -> str:
     """Replicas and tiers that keep the targets at the 99th percentile, the cheapest first."""
     targets = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", need.max_ttft_s), ("TPOT", need.max_tpot_s)) if limit > 0]
     caption = say("findings", "traffic", "needs", requests=requests_at(rate), targets=" and ".join(targets))
-    heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per 1M tokens")
+    heads = ("Hardware", "Replicas", "Total per hour", "TTFT p99", "TPOT p99", "USD per 1M tokens at this load")
     unsteady = sum(tier.replicas is not None and not tier.steady for tier in need.tiers)
     note = sentence(Caveat("needs_not_steady", {"unsteady": unsteady, "total": len(need.tiers)})) if unsteady else ""
     if need.left_out:

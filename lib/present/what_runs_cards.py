@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from lib.catalog.host_memory import assume_host
 from lib.present.cards import memory_words, speed_figure
 from lib.present.html import STRONG, render_html, with_small
 from lib.present.markup import hint_note
@@ -38,14 +39,26 @@ def finding(answer: WhatRunsAnswer) -> str:
     return say("findings", "what_runs", code, **counts, verdict=first.verdict, model=first.model, figures=figures)
 
 
-def finding_card(answer: WhatRunsAnswer) -> str:
-    """The finding, and the number of refused models by reason."""
+_HOST = "host_too_small"
+
+
+def _host_words(answer: WhatRunsAnswer) -> str:
+    """The memory of the machine that is counted with, for hardware of the visitor's own."""
+    if not answer.offer.traits.owned:
+        return ""
+    host = answer.offer.host or assume_host()
+    return say("findings", "what_runs", "host_assumed" if host.size_assumed else "host_stated", ram_bytes=host.size)
+
+
+def finding_card(answer: WhatRunsAnswer, *, example: bool = False) -> str:
+    """The finding, and the number of refused models by reason; `example`: the hardware is the form's default, not the visitor's choice."""
     obstacles: Mapping[str, str] = load_wording("findings")["obstacles"]
     numbers: Counter[str] = Counter()
     for code, number in answer.refused.items():
-        numbers[obstacles.get(code, obstacles["other"])] += number
+        words = obstacles.get(code, obstacles["other"])
+        numbers[f"{words}{_host_words(answer)}" if code == _HOST else words] += number
     refused = "; ".join(f"{number:,} {words}" for words, number in numbers.items())
-    return render_html("what_runs.html.j2", finding=finding(answer), refused=refused)
+    return render_html("what_runs.html.j2", finding=finding(answer), refused=refused, example=example)
 
 
 def _link(model: str, answer: WhatRunsAnswer) -> Markup:
@@ -82,12 +95,18 @@ def _row(one: RunningModel, answer: WhatRunsAnswer) -> tuple[str, ...]:
     return (
         _link(one.model, answer),
         with_small(count(one.parameters_total), active),
-        with_small(one.precision, one.engine),
+        with_small(one.precision, one.engine + _other_file(one)),
         with_small(memory_words(one.memory), each),
         whole(one.longest_context, "not limited"),
         pace[1] if pace else "–",
         with_small(STRONG.format(one.verdict), verdict_why(one)),
     )
+
+
+def _other_file(one: RunningModel) -> str:
+    """That the engine does not load the quantized checkpoint itself."""
+    other = any(reason.code == "quantized_sibling" for reason in one.reasons)
+    return ", from a file of the unquantized model" if other else ""
 
 
 _WHYS = {"slow": ("below_usable",), "tight": ("fits_tightly",), "usable": ("below_usable", "below_comfortable"), "comfortable": ("fits",)}
@@ -132,5 +151,6 @@ def misses_table(answer: WhatRunsAnswer) -> str:
 
 
 def _missed(one: MissedModel, answer: WhatRunsAnswer) -> tuple[str, ...]:
-    misses = gib(one.misses_bytes) if one.misses_bytes else sentence(one.reasons[0])
+    where = "RAM of the machine" if one.reasons[0].code == _HOST else "memory on a device"
+    misses = with_small(gib(one.misses_bytes), where) if one.misses_bytes else sentence(one.reasons[0])
     return _link(one.model, answer), count(one.parameters_total), misses, one.would_name or "–"

@@ -263,6 +263,7 @@ def _worded(
         change=words.change,
         hardware="" if tier is None else tier.id,
         usd_per_hour=None if tier is None else tier.usd_per_hour,
+        hardware_name="" if tier is None else tier.name,
     )
 
 

@@ -56,7 +56,7 @@ class OutlookArguments(Arguments):
 
     model: Model
     hardware: Hardware = AUTO
-    axis: Annotated[Axis, one_of(AXES), Form("X axis", "along", group="cost")] = "requests"
+    axis: Annotated[Axis, one_of(AXES), Form("Draw by", "along", group="cost")] = "requests"
     usage: Annotated[Usage, Asked("sleep_after_s days_per_month")] = Usage(sleep_after_s=Decimal(900))
     replicas: Annotated[int, whole_number(0, MAX_REPLICAS), Form("Replicas", group="cost")] = 0
     """Copies, each billed; 0 takes as many as the traffic needs."""

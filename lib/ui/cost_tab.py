@@ -15,7 +15,7 @@ from lib.present.markup import answer_actions, hint_note, no_model_note
 from lib.present.tables import answer_json
 from lib.present.wording import page_note
 from lib.service.app import Services
-from lib.service.outlook import outlook
+from lib.service.outlook import PROVIDERS, outlook
 from lib.service.recommend import recommend
 from lib.ui import batch_box, workload
 from lib.ui import fields as ask
@@ -59,7 +59,7 @@ def build(_: Services) -> CostView:
 
 
 def _inputs() -> workload.Inputs:
-    q: workload.Inputs = {"along": gr.Radio(list(ask.AXIS_WORDS), value="requests", label="X axis", elem_classes="segments")}
+    q: workload.Inputs = {"along": gr.Radio(list(ask.AXIS_WORDS), value="requests", label="Draw by", elem_classes="segments")}
     q["sleep"] = gr.Dropdown(list(ask.SLEEP_WORDS), value="900", label="Sleep after", info="Without requests; compared with always on.")
     platforms, value = list(ask.COMPARED_PLATFORM_WORDS), ask.COMPARED_PLATFORMS
     q["beside"] = gr.CheckboxGroup(platforms, value=value, label="Compare with", elem_classes="plain-choices")
@@ -103,7 +103,7 @@ def cost_updates(services: Services, model: str, values: Sequence[Value]) -> Upd
         "head": cost_rows.bills_head(answer),
         "chart": cost_rows.draw_bills(answer),
         "foot": cost_rows.bills_foot(answer),
-        "ways": cost_rows.ways_table(answer),
+        "ways": cost_rows.ways_table(answer) + (cost_rows.provider_note(answer) if PROVIDERS in arguments["beside"] else ""),
         "savings": cost_rows.savings_table(answer),
         "laws_box": gr.update(visible=True),
         "laws": cost_rows.cost_laws(answer),

@@ -41,7 +41,7 @@ Ask = Callable[[Any, str, Sequence[Value]], dict[str, Any]]
 
 def build_precisions() -> Outputs:
     """The layout of the box; its table."""
-    title = "Every precision: memory, and the tiers that hold it"
+    title = "Every precision: memory, and the tiers with enough of it"
     with gr.Accordion(title, open=False, elem_classes="quiet-accordion", elem_id="precisions"):
         table = gr.HTML(elem_id="precision-table")
     return {"table": table}

@@ -144,7 +144,8 @@ def resolve(services: Services, model: str | None, config: str | None) -> Resolv
         answer = services[resolve_model](reference)
     except AdvisorError as error:
         sentence, near = (error.sentence, error.near) if isinstance(error, HubError) else (str(error), ())
-        facts = refusal_note(sentence, page_note("model_unusable")) + model_choices(near)
+        # The page's script repeats the element around the refusal in every empty answer; the choices are outside, so they appear once.
+        facts = f"<div>{refusal_note(sentence, page_note('model_unusable'))}</div>{model_choices(near)}"
         if isinstance(error, RepoGated | RepoNotFound | NotPermitted):
             facts = f"<div data-closed>{facts}</div>"
         return ResolvedModel(facts=facts, reference="", context_limit=LONGEST_CONTEXT)

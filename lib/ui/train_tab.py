@@ -23,6 +23,7 @@ from lib.present.training_cards import (
     training_card,
     training_text,
 )
+from lib.present.training_notes import training_notes
 from lib.present.wording import page_note
 from lib.request.sharding import SHARDING_TRAITS
 from lib.service.estimate_training import estimate_training
@@ -177,7 +178,11 @@ def train_updates(services: Services, model: str, values: Sequence[Value]) -> Up
     )
     return {
         "need": said + own_training_card(answer) + training_card(answer, name) + acts + old_prices_note(services.prices()),
-        "options": options_table(answer.options) + shardings_table(answer) + changes_table(answer) + phases_table(answer.phases),
+        "options": training_notes(answer)
+        + options_table(answer.options)
+        + shardings_table(answer)
+        + changes_table(answer)
+        + phases_table(answer.phases),
         "recipe": recipe(answer),
         "sources": answer_details(answer),
     } | boxes

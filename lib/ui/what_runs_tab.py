@@ -59,6 +59,12 @@ def asked_arguments(services: Services, values: Sequence[Value]) -> dict[str, An
     return {**form, **{name: asked[name] for name in OF_WORKLOAD}, "limit": MAX_ENTRIES}
 
 
+def is_default(values: Sequence[Value]) -> bool:
+    """Whether the hardware of the form is its example, which no visitor chose."""
+    form = ask.arguments(ask.WHAT_RUNS, values[len(ask.QUESTION) :])
+    return all(form[field.argument] == field.default for field in ask.WHAT_RUNS if field.argument in {"hardware", "cards"})
+
+
 def what_runs_updates(services: Services, model: str, values: Sequence[Value]) -> Updates:
     """Ask, and word the answer; a refusal becomes a sentence. The page's model has no part in it."""
     try:
@@ -71,7 +77,7 @@ def what_runs_updates(services: Services, model: str, values: Sequence[Value]) -
         files=(("Download CSV", "what-runs.csv", "text/csv", models_csv(answer)),),
     )
     return {
-        "found": finding_card(answer) + acts,
+        "found": finding_card(answer, example=is_default(values)) + acts,
         "models": models_table(answer) + misses_table(answer) + answer_details(answer),
     }
 

@@ -75,7 +75,7 @@ def small_model_for_free(visitor: Visitor) -> None:
     """7B for free."""
     visitor.name_model("7B")
     expect(visitor.page.locator("#pick")).to_contain_text("7B parameters")
-    expect(visitor.page.locator("#pick .figures").first).to_contain_text("free")
+    expect(visitor.page.locator("#pick .figures").first).to_contain_text("Free")
 
 
 def large_model_within_a_budget(visitor: Visitor) -> None:

@@ -102,7 +102,7 @@ def test_the_scatter_holds_every_row_with_both_ends() -> None:
     assert figure.layout.xaxis.range == figure.layout.yaxis.range
     assert len(figure.layout.xaxis.tickvals) >= 3
     head = scatter_head(rows, "peak_bytes")
-    assert "2 runs; 2 of them predicted within 10 % (the shaded band). The median prediction is 2.5 % off." in head  # of 5 and 0
+    assert "2 runs; 2 of them predicted within 10 % (the shaded band). The median error is 2.5 %." in head  # of 5 and 0
 
 
 def test_nothing_is_drawn_of_nothing() -> None:

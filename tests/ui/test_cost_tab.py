@@ -222,3 +222,12 @@ def test_the_rows_of_the_table_are_named_in_the_chart(services: Services) -> Non
     assert pick is not None
     assert bool(front.why_off) is not pick.pareto
     assert front_finding(front).startswith(pick.name)
+
+
+def test_free_hardware_and_a_missing_provider_are_said_in_words(services: Services) -> None:
+    """The headline says who pays; the ticked provider has no row, so the reason is there, and only while it is ticked."""
+    shown = cost_tab.cost_updates(services, LLAMA, fill_form(hardware="zerogpu:zero-a10g"))
+    assert '<span class="figure">Free</span>: visitors use their own quota on ZeroGPU' in shown["bill"]
+    assert "No provider is listed. The router was not asked." in shown["ways"]
+    assert "No provider is listed" not in cost_tab.cost_updates(services, LLAMA, fill_form(beside=["spaces"]))["ways"]
+    assert "No provider is listed: providers serve models of the Hub" in cost_tab.cost_updates(services, "7B", COST)["ways"]

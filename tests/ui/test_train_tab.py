@@ -260,3 +260,12 @@ def test_the_memory_of_a_colocated_vllm_is_that_of_the_card(real_app: Services) 
     need = train_updates(real_app, LLAMA, fill_form(objective="grpo", rollouts="vllm-colocate"))["need"]
     assert "vLLM takes 30 % of the GPU" in need
     assert "vLLM takes" not in train_updates(real_app, LLAMA, DEFAULTS)["need"]
+
+
+def test_equal_times_on_unlike_cards_are_explained(real_app: Services) -> None:
+    """Where the trainer's own model writes the answers, the host sets the pace; where vLLM writes them, cards differ."""
+    alike = "the host that starts its kernels sets the pace"
+    slow = train_updates(real_app, LLAMA, fill_form(objective="grpo"))
+    assert alike in slow["options"]
+    assert "the cheapest run that fits as asked" in slow["need"]
+    assert alike not in train_updates(real_app, LLAMA, fill_form(objective="grpo", rollouts="vllm-colocate"))["options"]

@@ -53,7 +53,7 @@ def test_cost_memory_and_speed_of_an_offer_are_the_same_on_every_tab(real_app: S
     for entry in [answer["pick"], *answer["ranked"][::8]]:
         hardware = f"{entry['platform']}:{entry['hardware']}"
         bill = cost_tab.cost_updates(real_app, model, _values("cost", named, hardware))["bill"]
-        assert f'<span class="figure">{usd_per_month(entry["cost"]["total_usd_per_month"])}</span>' in bill
+        assert f'<span class="figure">{usd_per_month(entry["cost"]["total_usd_per_month"]).capitalize()}</span>' in bill
         assert f"{entry['precision']} with {entry['engine']}" in bill
         hourly = f"<dt>Per hour while it runs</dt><dd>{usd_per_hour(entry['cost']['usd_per_hour'])}</dd>"
         assert (hourly in bill) == (entry["cost"]["usd_per_hour"] != 0)  # free hardware is called free once
@@ -185,7 +185,9 @@ def test_own_hardware_is_the_same_on_every_tab(real_app: Services, card: str, ca
     speed, need = tokens_per_s(runs["speed"]["decode_tokens_per_s"]), gib(runs["memory"]["per_device_bytes"])
     shown = recommend_tab.recommend_updates(real_app, LLAMA, page_values.fill_form("recommend", **named))["pick"]
     line = shown[: shown.index('class="card pick"')]
-    assert f"Your {runs['name']}: fits, {speed}" in line
+    fewer = [reason["message"].split()[1] for reason in runs["reasons"] if reason["code"] == "quantized"]
+    bits = f" in {fewer[0]} bits" if fewer else ""
+    assert f"Your {runs['name']}: fits{bits}, {speed}" in line
     assert f'data-copy="On your {runs["name"]}: fits' in shown  # first in the text too, before the rented pick
     assert "$" not in line
     assert f"tab=memory&amp;model=meta-llama%2FLlama-3.1-8B-Instruct&amp;hardware={card}" in line

@@ -36,7 +36,10 @@ def test_the_finding_comes_first_and_each_model_is_a_link_to_the_page() -> None:
 def test_the_refused_are_counted_in_words() -> None:
     """On a card that needs the machine's RAM too."""
     found = what_runs_updates(SERVICES, "", filled(have="RTX-4090", count=1))["found"]
-    assert "need more host RAM" in found
+    assert "need more host RAM (64.0 GiB assumed" in found
+    assert "Example hardware" in found
+    assert "need more host RAM than 96.0 GiB" in what_runs_updates(SERVICES, "", filled(have="RTX-4090", ram="96 GB DDR5-6000"))["found"]
+    assert "Example hardware" not in what_runs_updates(SERVICES, "", filled(have="RTX-3090"))["found"]
     assert not re.search(r"[a-z]_[a-z]", found.partition("The others")[2].partition("<")[0])
 
 
