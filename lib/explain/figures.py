@@ -35,7 +35,7 @@ _WORDS = frozenset((
     "per", "percent", "pipeline", "pool", "post", "preemptions", "prefill", "prefix", "process", "processes", "profile", "projected",
     "prompt", "prompts", "queue", "queued", "ram", "rate", "ratio", "remaining", "request", "requested", "requests", "required",
     "reserved", "resident", "retries", "rss", "running", "samples", "seconds", "seq", "seqs", "sequence", "sequences", "shard",
-    "share", "shared", "shm", "size", "slots", "space", "speed", "split", "static", "step", "steps", "storage", "swap",
+    "share", "shared", "shm", "size", "slots", "space", "speed", "split", "static", "step", "steps", "storage", "swa", "swap",
     "system", "tensor", "throughput", "time", "timeout", "token", "tokenization", "tokens", "torch", "total", "tpot", "tps", "train",
     "trainable", "training", "ttft", "usage", "used", "util", "utilization", "vocab", "vram", "waiting", "warmup", "weight",
     "weights", "width", "window", "workers", "world",

@@ -39,6 +39,8 @@ _LOGGED = ("weights_bytes", "needed_bytes", "kv_cache_tokens", "capacity_bytes",
 _SAME = {"total_bytes": "capacity_bytes"}
 _SAME_OF_SERVERS = {"available_kv_bytes": "available_bytes", "kv_cache_bytes": "available_bytes", "available_bytes": "available_bytes"}
 """Names in messages of figures that have another name in predictions; those of caches, of engines that allocate one at start."""
+_DIVIDED = frozenset({"tensor_parallel_size", "pipeline_parallel_size"})
+"""Flags of a server that divides a model over cards."""
 _CLEARLY = 1.25
 """Two counts of the same bytes differ clearly from this factor on: start logs are predicted within about 15 % (docs/accuracy.md)."""
 _PLANS = {"Pro": "pro", "free": "free"}
@@ -237,17 +239,24 @@ def _steps(
 ) -> Iterator[ExplainStep]:  # fmt: skip
     if not said.recognised:
         yield from _worded("paste_more", {"programs": ", ".join(PROGRAMS)}, None, {}, catalog)
-    for code, names, asked in (
-        ("which_model", said.named.models, arguments.model),
-        ("which_hardware", said.named.cards, arguments.hardware),
-    ):
-        if len(names) > 1 and asked == "":
-            yield from _worded(code, {"names": ", ".join(names)}, None, {}, catalog)
+    asked = [
+        (code, {"names": ", ".join(names)})
+        for code, names, given in (
+            ("which_model", said.named.models, arguments.model),
+            ("which_hardware", said.named.cards, arguments.hardware),
+        )
+        if len(names) > 1 and given == ""
+    ]
+    late = said.certain and not _DIVIDED.isdisjoint(said.named.flags)  # the server may use all the cards that the text names
+    for code, named in () if late else asked:
+        yield from _worded(code, named, None, {}, catalog)
     codes = said.steps
     if "share_for_graphs" in codes and "graphs_share" not in numbers:  # no share is known that holds a request and leaves room for graphs
         codes = tuple(sorted(codes, key=lambda code: code != "eager_server"))
     for code in codes:
         yield from _worded(code, numbers, hardware, predicted, catalog)
+    for code, named in asked if late else ():
+        yield from _worded(code, named, None, {}, catalog)
 
 
 def _worded(
