@@ -30,7 +30,7 @@ STOPS = """() => { const named = new Set();
 WATCH = (
     """() => { window.reached = new Set(); window.unmarked = [];
   document.addEventListener("focusin", ({target}) => { window.reached.add(target);
-    const marks = [target, target.nextElementSibling, target.parentElement, target.closest(".block")]
+    const marks = [target, target.nextElementSibling, target.parentElement, target.closest(".block"), target.closest(".wrap")]
       .filter(Boolean).map(e => getComputedStyle(e))
       .some(style => (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== "none");
     if (target.closest("[role=tabpanel]") && !marks) window.unmarked.push(target.outerHTML.slice(0, 90)); });
