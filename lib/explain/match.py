@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from lib.explain.rows import Message, load_messages
-from lib.explain.text import PastedText, View, hash_grams, mask_secrets
+from lib.explain.text import PastedText, View, hash_grams, mask_quotation, mask_secrets
 from lib.units import GB, GIB, KIB, MB, MIB
 
 LONGEST = 1_000
@@ -175,7 +175,8 @@ def _groups(pattern: re.Pattern[str], window: str) -> dict[str, Value]:
 def _convert(group: str, printed: str) -> tuple[str, Value]:
     """The name and the value that a group found."""
     if group.endswith("_text"):
-        return group.removesuffix("_text"), mask_secrets(printed.strip())  # lines may have split a secret
+        mask = mask_quotation if group == "said_text" else mask_secrets
+        return group.removesuffix("_text"), mask(printed.strip())  # lines may have split a secret
     if group.endswith("_bytes_sum"):
         return group.removesuffix("_sum"), sum(_bytes(match[0]) for match in _SIZE.finditer(printed))
     if group.endswith("_clock"):

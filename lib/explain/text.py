@@ -77,6 +77,24 @@ def mask_secrets(text: str) -> str:
     return text
 
 
+_KEY_LIKE = (
+    re.compile(r"(?i)(?:pass\w{0,6}|pwd|secret|key|token)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?(?=[^\s\"']{0,60}[0-9])[^\s\"']{4,200}"),
+    re.compile(
+        r"(?<![A-Za-z0-9+/_=])(?=[A-Za-z+/_=]{0,199}[0-9])(?=[0-9+/_=]{0,199}[A-Za-z])(?:[A-Za-z+/_=]{0,40}[0-9]){4}[A-Za-z0-9+/_=]{8,}"
+    ),
+    re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"),
+)
+"""In a quotation also words with four digits, UUIDs, and short passwords: keys of services that are not listed look like them."""
+
+
+def mask_quotation(text: str) -> str:
+    """A message that is quoted, without secrets and without words that may be keys; a path with many digits is lost with them."""
+    text = mask_secrets(text)
+    for key in _KEY_LIKE:
+        text = key.sub(MASK, text)
+    return text
+
+
 class View:
     """A text as lines, and as one string for messages that a line end splits."""
 

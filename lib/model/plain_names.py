@@ -65,16 +65,23 @@ def find_quantized(repository: str) -> tuple[str, str] | None:
     >>> find_quantized("gaunernst/gemma-3-27b-it-int4-awq")
     ('google/gemma-3-27b-it', 'awq-4')
     """
-    parts = repository[:LONGEST].rpartition("/")[2].split("-")
-    for length in range(min(_LONGEST_ENDING, len(parts) - 1), 0, -1):
-        stored_as = find_choice("precision", "-".join(parts[-length:]), NAMES)
-        if stored_as is None:
-            continue
-        rest = "-".join(parts[:-length])
-        base = find_id(rest) or next(iter(find_quantized(rest) or ()), None)  # a name may say the format twice: "int4-awq"
+    for rest, stored_as in _split_format(repository[:LONGEST].rpartition("/")[2]):
+        names = (rest, *(shorter for shorter, _ in _split_format(rest)))  # a name may say the format twice: "int4-awq"
+        base = next(filter(None, map(find_id, names)), None)
         if base is not None:
             return base, stored_as
     return None
+
+
+def _split_format(name: str) -> list[tuple[str, str]]:
+    """The beginnings of a name whose ending says a format, each with that format; the longest ending first."""
+    parts = name.split("-")
+    found = []
+    for length in range(min(_LONGEST_ENDING, len(parts) - 1), 0, -1):
+        stored_as = find_choice("precision", "-".join(parts[-length:]), NAMES)
+        if stored_as is not None:
+            found.append(("-".join(parts[:-length]), stored_as))
+    return found
 
 
 _STORED_BY = {"awq": "awq", "gptq": "gptq", "fp8": "fp8", "bnb": "bitsandbytes"}

@@ -232,6 +232,16 @@ def test_a_secret_with_an_invisible_character_is_masked(message: str, beginning:
     assert not any(LETTERS[place : place + 8] in said for place in range(len(LETTERS) - 7))
 
 
+@pytest.mark.parametrize(
+    "secret", ["rpa_ABC123DEF456GHI789JKL012", "550e8400-e29b-41d4-a716-446655440000", "abc123def456ghi789jkl012mno345", "pwd=Tr0ub4dor"]
+)
+def test_a_quoted_message_has_no_word_that_may_be_a_key(secret: str) -> None:
+    """A family quotes the exception of a model library; keys of services that are not listed have no beginning to know them by."""
+    frame = '  File "/usr/lib/python3/site-packages/transformers/models/x.py", line 1, in f'
+    said = explain_text(f"Traceback (most recent call last):\n{frame}\nRuntimeError: cannot log in with {secret} at the service")
+    assert "cannot log in with [secret] at the service" in repr(said)
+
+
 def test_a_part_of_a_secret_is_masked() -> None:
     """Without its beginning and its name; names of classes and models, commits and digests are none."""
     for secret in ("dGhpc0lzQTJTZWNyZXQ3S2V5OXg", "ZN3c10dGhpc0lzQTJTZWNyZXQ3S2V5OXg", "9f86d081" * 4, "9f86d081" * 5, "9f86d081" * 8):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lib.model import plain_names
 from lib.model.plain_names import find_id
 
 
@@ -27,3 +28,11 @@ from lib.model.plain_names import find_id
 def test_words(written: str, meant: str | None) -> None:
     """A family with a version or a size means a model; a family alone, a size alone and names of other repositories mean none."""
     assert find_id(written) == meant
+
+
+def test_a_name_with_many_formats_is_looked_up_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ending may say a format in three ways; a look-up for every way of cutting all of them took seconds."""
+    asked: list[str] = []
+    monkeypatch.setattr(plain_names, "find_id", asked.append)
+    assert plain_names.find_quantized("zq" + "-bnb-fp4" * 12) is None
+    assert 0 < len(asked) <= 12
