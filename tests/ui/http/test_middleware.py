@@ -138,7 +138,7 @@ def test_an_answer_that_waits_to_be_read_is_read_once(client: TestClient, how: s
     event = client.post(f"/gradio_api/{how}/ask/", json=sent).json()["event_id"]
     read = client.get(f"/gradio_api/{how}/ask/{event}")
     assert (read.text, read.headers["content-type"].partition(";")[0]) == (
-        'event: complete\ndata: [{"model": 2, "devices": 2.0}]\n\n',
+        'event: complete\ndata: [{"model":2,"devices":2.0}]\n\n',
         "text/event-stream",
     )
     again = client.get(f"/gradio_api/call/ask/{event}")
